@@ -1,0 +1,201 @@
+package step
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// lineWidth is where a command is broken before its next flag.
+const lineWidth = 92
+
+// hereEnd closes here-documents. A manifest line that equals it would end the
+// document early, so [hereTokens] picks another word then.
+const hereEnd = "EOF"
+
+// Shell returns the lines as a person would paste them into a POSIX shell.
+// Every kubectl command gets the context, unless that is "".
+func Shell(lines []Line, context string) string {
+	var b strings.Builder
+	for _, t := range Tokens(lines, context) {
+		b.WriteString(t.Text)
+	}
+	return b.String()
+}
+
+// Tokens is Shell in pieces, so that a page can mark what the reader fills in.
+// The pieces' texts, put together, are exactly what Shell returns.
+func Tokens(lines []Line, context string) []Part {
+	w := &shellWriter{context: context}
+	for i, l := range lines {
+		if i > 0 {
+			w.text("\n")
+		}
+		w.line(l, "")
+	}
+	return w.parts
+}
+
+type shellWriter struct {
+	context string
+	parts   []Part
+}
+
+func (w *shellWriter) text(s string) {
+	if n := len(w.parts); n > 0 && w.parts[n-1].Kind == 0 {
+		w.parts[n-1].Text += s
+		return
+	}
+	w.parts = append(w.parts, Part{Text: s})
+}
+
+func (w *shellWriter) line(l Line, indent string) {
+	for _, note := range strings.Split(l.Note, "\n") {
+		if note != "" {
+			w.text(indent + "# " + Readable(note) + "\n")
+		}
+	}
+	w.text(indent)
+	if l.Assign != "" {
+		w.text(ShellName(l.Assign) + "=$(")
+	}
+	w.words(l.Words, indent)
+	here := ""
+	if l.Stdin != "" {
+		here = hereWord(l.Stdin)
+		w.text(" <<" + here)
+	}
+	if l.Assign != "" {
+		w.text(")")
+	}
+	if l.Stdin != "" {
+		w.hereDocument(l.Stdin, strings.Trim(here, "'"))
+	}
+	if l.Default != "" {
+		name := ShellName(l.Assign)
+		w.text("\n" + indent + name + "=${" + name + ":-")
+		w.word(l.Default)
+		w.text("}")
+	}
+	if l.Each != nil {
+		w.loop(l.Each, indent)
+	}
+}
+
+func (w *shellWriter) loop(l *Loop, indent string) {
+	w.text(" |\n" + indent + "while read -r " + strings.Join(l.Vars, " ") + "; do\n")
+	for _, do := range l.Do {
+		w.line(do, indent+"  ")
+		w.text("\n")
+	}
+	w.text(indent + "done")
+}
+
+// words writes an argument list, broken before a flag where it grows long.
+func (w *shellWriter) words(words []string, indent string) {
+	if len(words) > 0 && words[0] == "kubectl" && w.context != "" {
+		words = append([]string{"kubectl", "--context", w.context}, words[1:]...)
+	}
+	width := len(indent)
+	for i, word := range words {
+		size := quotedWidth(word)
+		switch {
+		case i == 0:
+		case strings.HasPrefix(word, "-") && width+size > lineWidth:
+			w.text(" \\\n" + indent + "  ")
+			width = len(indent) + 2
+		default:
+			w.text(" ")
+		}
+		w.word(word)
+		width += size + 1
+	}
+}
+
+func quotedWidth(word string) int {
+	w := &shellWriter{}
+	w.word(word)
+	n := 0
+	for _, p := range w.parts {
+		n += utf8.RuneCountInString(p.Text)
+	}
+	return n
+}
+
+// safeRE is text that every POSIX shell takes as it stands.
+var safeRE = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
+
+// word writes one argument. Text that a shell would read otherwise goes into
+// single quotes, with what the reader fills in, since that is typed over; shell
+// variables go into double quotes outside of them.
+func (w *shellWriter) word(word string) {
+	parts := Parts(word)
+	quote := word == ""
+	for _, p := range parts {
+		quote = quote || p.Kind == 0 && !safeRE.MatchString(p.Text)
+	}
+	open := false
+	toggle := func(on bool) {
+		if quote && open != on {
+			w.text("'")
+			open = on
+		}
+	}
+	if word == "" {
+		w.text("''")
+	}
+	for _, p := range parts {
+		switch {
+		case p.isShellVariable():
+			toggle(false)
+			w.text(`"`)
+			w.parts = append(w.parts, p)
+			w.text(`"`)
+		case p.Kind != 0:
+			toggle(true)
+			w.parts = append(w.parts, p)
+		default:
+			toggle(true)
+			w.text(strings.ReplaceAll(p.Text, "'", `'\''`))
+		}
+	}
+	toggle(false)
+}
+
+func (p Part) isShellVariable() bool { return p.Kind == OutputMark || p.Kind == RowMark }
+
+// hereWord returns the word that opens a here-document for text: quoted where
+// the shell need expand nothing.
+func hereWord(text string) string {
+	word := hereEnd
+	for strings.Contains("\n"+text+"\n", "\n"+word+"\n") {
+		word += "_"
+	}
+	for _, p := range Parts(text) {
+		if p.isShellVariable() {
+			return word
+		}
+	}
+	return "'" + word + "'"
+}
+
+func (w *shellWriter) hereDocument(text, end string) {
+	expands := hereWord(text)[0] != '\''
+	w.text("\n")
+	for _, p := range Parts(text) {
+		switch {
+		case p.isShellVariable():
+			w.parts = append(w.parts, Part{Kind: p.Kind, Name: p.Name, Text: "${" + ShellName(p.Name) + "}"})
+		case p.Kind != 0:
+			w.parts = append(w.parts, p)
+		case expands:
+			w.text(strings.NewReplacer(`\`, `\\`, "$", `\$`, "`", "\\`").Replace(p.Text))
+		default:
+			w.text(p.Text)
+		}
+	}
+	if !strings.HasSuffix(text, "\n") {
+		w.text("\n")
+	}
+	w.text(end)
+}
