@@ -28,7 +28,7 @@ func (e *Env) Compile(src string, want Type) (*Program, error) {
 		return nil, syntaxErrors(src, iss)
 	}
 	pos := positions{src: src, info: parsed.NativeRep().SourceInfo()}
-	n := &names{env: e, pos: pos}
+	n := &names{env: e, pos: pos, reported: map[int64]bool{}}
 	n.walk(parsed.NativeRep().Expr())
 	env := e.cel
 	if len(n.missing) > 0 {
@@ -39,7 +39,9 @@ func (e *Env) Compile(src string, want Type) (*Program, error) {
 	}
 	checked, iss := env.Check(parsed)
 	for _, ce := range iss.Errors() {
-		n.errs = append(n.errs, e.plainError(pos, ce))
+		if !n.reported[ce.ExprID] {
+			n.errs = append(n.errs, e.plainError(pos, ce))
+		}
 	}
 	if iss.Err() == nil {
 		if err := fits(checked.OutputType(), want); err != nil {
@@ -137,7 +139,8 @@ func syntaxErrors(src string, iss *cel.Issues) error {
 	pos := positions{src: src}
 	var first *Error
 	for _, ce := range iss.Errors() {
-		err := &Error{Offset: pos.at(ce.Location), Message: plainSyntax(src, ce.Message)}
+		at := pos.at(ce.Location)
+		err := &Error{Offset: at, Message: plainSyntax(src, at, ce.Message)}
 		if first == nil || err.Offset < first.Offset {
 			first = err
 		}

@@ -19,6 +19,11 @@ type names struct {
 	refs    []Ref
 	errs    Errors
 	missing []string // undeclared names
+
+	// unexpanded is above 0 within a macro that was not recognised, whose
+	// variables are therefore none.
+	unexpanded int
+	reported   map[int64]bool // the expressions the checker need not report
 }
 
 // walk visits e and what is below it.
@@ -29,7 +34,7 @@ func (n *names) walk(e ast.Expr) {
 	case ast.SelectKind:
 		n.selection(e)
 	case ast.CallKind:
-		n.call(e.AsCall())
+		n.call(e)
 	case ast.ListKind:
 		n.walkAll(e.AsList().Elements())
 	case ast.MapKind:
@@ -87,11 +92,38 @@ func (n *names) presence(e ast.Expr) {
 	n.walk(sel.Operand())
 }
 
-func (n *names) call(c ast.CallExpr) {
+func (n *names) call(e ast.Expr) {
+	c := e.AsCall()
 	if c.IsMemberFunction() && !n.isFunction(c) {
-		n.walk(c.Target())
+		n.target(e)
+	}
+	if n.env.isMacro(c.FunctionName()) {
+		n.unexpanded++
+		defer func() { n.unexpanded-- }()
 	}
 	n.walkAll(c.Args())
+}
+
+// target walks what a method is called on.
+func (n *names) target(e ast.Expr) {
+	c := e.AsCall()
+	name, root, ok := dotted(c.Target())
+	full := name + "." + c.FunctionName()
+	if _, declared := n.env.vars[full]; ok && declared && !n.local(name) && n.env.longest(name) == "" {
+		n.errs = append(n.errs, &Error{
+			Offset:  n.pos.of(root),
+			Message: full + " is a variable, not a function",
+			Hint:    "write " + full + " without ()",
+		})
+		n.missing = append(n.missing, name)
+		n.reported[e.ID()] = true
+		return
+	}
+	before := len(n.missing)
+	n.walk(c.Target())
+	if ok && len(n.missing) > before {
+		n.reported[e.ID()] = true
+	}
 }
 
 // isFunction reports whether what looks like a method, base64.encode(x), is
@@ -136,7 +168,9 @@ func (n *names) chain(e ast.Expr) {
 	if _, ok := n.env.cel.CELTypeProvider().FindIdent(name); ok {
 		return
 	}
-	n.report(name, root)
+	if n.unexpanded == 0 {
+		n.report(name, root)
+	}
 	n.missing = append(n.missing, name)
 }
 
@@ -162,7 +196,7 @@ func (n *names) report(name string, root ast.Expr) {
 		err.Hint = knownHint(n.env.known(prefix))
 	case prefix == "":
 		err.Message = "there is nothing named " + field
-		err.Hint = diag.DidYouMean(name, n.env.candidates(name))
+		err.Hint = n.env.rootHint(name)
 	default:
 		err.Message = prefix + " has no " + field
 		err.Hint = n.env.fieldHint(prefix, rest)
@@ -189,18 +223,20 @@ func (e *Env) fieldHint(prefix, rest string) string {
 	}
 }
 
-// candidates returns what name, whose root is unknown, may have meant: roots
-// for a single word, full names otherwise.
-func (e *Env) candidates(name string) []string {
-	var out []string
+// rootHint says what name, which begins like no declared one, may have meant.
+func (e *Env) rootHint(name string) string {
+	var roots []string
 	for v := range e.vars {
-		if !strings.Contains(name, ".") {
-			v, _, _ = strings.Cut(v, ".")
-		}
-		out = append(out, v)
+		root, _, _ := strings.Cut(v, ".")
+		roots = append(roots, root)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(roots)
+	roots = slices.Compact(roots)
+	first, rest, _ := strings.Cut(name, ".")
+	if near := diag.Nearest(first, roots); near != "" {
+		return `did you mean "` + strings.TrimSuffix(near+"."+rest, ".") + `"?`
+	}
+	return knownHint(roots)
 }
 
 // longest returns the longest leading part of name that is declared, or "".

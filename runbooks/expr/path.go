@@ -93,7 +93,8 @@ func (p *Program) sub(e ast.Expr) (*Program, bool) {
 
 // JSONPath returns the steps as kubectl's -o jsonpath takes them, in braces:
 // {.status.tenantNamespace.local}, {.metadata.labels.liqo\.io/x}. The whole
-// object is {$}.
+// object is {$}. A key with a backslash, which no Kubernetes object has, cannot
+// be said.
 func (p Path) JSONPath() string {
 	var b strings.Builder
 	for _, s := range p.Steps {
@@ -113,7 +114,7 @@ func (p Path) JSONPath() string {
 func escapeKey(key string) string {
 	var b strings.Builder
 	for _, r := range key {
-		if strings.ContainsRune(`.,[]{}|()\ '"`+"\t\n", r) {
+		if strings.ContainsRune(`.,[]{}|()$@ '"`+"\t\r\n", r) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)

@@ -15,7 +15,10 @@ var (
 )
 
 // plainSyntax says in plain words what the parser of CEL found.
-func plainSyntax(src, message string) string {
+func plainSyntax(src string, offset int, message string) string {
+	if offset >= len(strings.TrimSpace(src)) && noAlternate.MatchString(message) {
+		return "the expression ends too early"
+	}
 	if m := unexpected.FindStringSubmatch(message); m != nil {
 		return unexpectedToken(m[1])
 	}
@@ -32,7 +35,7 @@ func plainSyntax(src, message string) string {
 		if strings.HasPrefix(m[1], `"`) || strings.HasPrefix(m[1], `'`) {
 			return "this string is not closed, or has a wrong escape in it"
 		}
-		return "unexpected " + strconv.Quote(m[1])
+		return unexpectedToken(m[1])
 	}
 	if m := reserved.FindStringSubmatch(message); m != nil {
 		return strconv.Quote(m[1]) + " is a reserved word of CEL and cannot be a name here"
@@ -51,7 +54,7 @@ func unexpectedToken(tok string) string {
 	switch {
 	case tok == "<EOF>" || strings.HasSuffix(tok, "<EOF>"):
 		return "the expression ends too early"
-	case tok == "=":
+	case strings.TrimSpace(tok) == "=":
 		return `unexpected "=": to compare, write "=="`
 	}
 	return "unexpected " + strconv.Quote(tok)

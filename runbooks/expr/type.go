@@ -42,7 +42,7 @@ func Nullable(t Type) Type {
 }
 
 // Equal reports whether t and u are the same type.
-func (t Type) Equal(u Type) bool { return t.cel().IsExactType(u.cel()) }
+func (t Type) Equal(u Type) bool { return cel.FormatCELType(t.cel()) == cel.FormatCELType(u.cel()) }
 
 func (t Type) cel() *cel.Type {
 	if t.t == nil {
@@ -57,6 +57,9 @@ func (t Type) String() string { return withArticle(typeWords(t.cel())) }
 
 // typeWords returns the type without an article.
 func typeWords(t *cel.Type) string {
+	if u, ok := unwrapped(t); ok {
+		return typeWords(u) + " or null"
+	}
 	switch t.Kind() {
 	case types.DynKind, types.AnyKind, types.TypeParamKind:
 		return "anything"
@@ -75,11 +78,6 @@ func typeWords(t *cel.Type) string {
 	}
 	if isOptional(t) {
 		return optionalWords(typeWords(t.Parameters()[0]))
-	}
-	if t.IsAssignableType(cel.NullType) && len(t.Parameters()) == 0 {
-		if u, ok := unwrapped(t); ok {
-			return typeWords(u) + " or null"
-		}
 	}
 	return nameWords(t.DeclaredTypeName())
 }
@@ -134,7 +132,7 @@ func withArticle(words string) string {
 // unwrapped returns the type that is T in Nullable(T).
 func unwrapped(t *cel.Type) (*cel.Type, bool) {
 	for _, u := range []*cel.Type{cel.StringType, cel.BoolType, cel.IntType, cel.DoubleType, cel.BytesType} {
-		if t.IsExactType(cel.NullableType(u)) {
+		if t.Kind() == u.Kind() && t.IsAssignableType(cel.NullType) {
 			return u, true
 		}
 	}

@@ -12,8 +12,6 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
-
-	"cel.dev/cel-go/cel"
 )
 
 // Value is the result of an evaluation.
@@ -76,10 +74,8 @@ func native(v ref.Val, depth int) (any, error) {
 		return v.Addr.String(), nil
 	case ext.CIDR:
 		return v.Prefix.String(), nil
-	case fmt.Stringer:
-		if v, ok := v.(*opaque); ok {
-			return v.String(), nil
-		}
+	case *opaque:
+		return v.text, nil
 	case ref.Type:
 		return v.TypeName(), nil
 	}
@@ -129,7 +125,7 @@ func nativeList(l traits.Lister, depth int) (any, error) {
 
 // conform returns the plain value v as want, or an error if it is none.
 func conform(v any, want Type) (any, error) {
-	if want.cel().Kind() == cel.DynKind {
+	if want.cel().Kind() == types.DynKind {
 		return v, nil
 	}
 	if v == nil {

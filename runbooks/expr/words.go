@@ -2,6 +2,7 @@ package expr
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -22,12 +23,16 @@ var (
 func (e *Env) plainError(pos positions, ce *cel.Error) *Error {
 	err := &Error{Offset: pos.at(ce.Location), Message: ce.Message}
 	if m := noOverload.FindStringSubmatch(ce.Message); m != nil {
+		err.Offset = beforeName(pos.src, err.Offset, m[1])
 		err.Message, err.Hint = cannotApply(m[1], signature(m[2]))
 		return err
 	}
 	if m := undeclared.FindStringSubmatch(ce.Message); m != nil {
-		err.Message = "there is no function " + m[1]
-		err.Hint = e.functionHint(m[1])
+		err.Offset = beforeName(pos.src, err.Offset, m[1])
+		err.Message, err.Hint = "there is no function "+m[1], e.functionHint(m[1])
+		if e.isMacro(m[1]) {
+			err.Message, err.Hint = m[1]+"(…) is written with other arguments", ""
+		}
 		return err
 	}
 	if m := noSelection.FindStringSubmatch(ce.Message); m != nil {
@@ -46,6 +51,22 @@ func (e *Env) plainError(pos positions, ce *cel.Error) *Error {
 		err.Message, err.Hint = literalError(m[1])
 	}
 	return err
+}
+
+// beforeName returns the offset of the function's name, where the checker
+// gives that of the parenthesis after it.
+func beforeName(src string, offset int, name string) int {
+	before := strings.TrimRight(src[:offset], " \t\r\n")
+	if last := name[strings.LastIndexByte(name, '.')+1:]; strings.HasSuffix(before, last) {
+		return len(before) - len(last)
+	}
+	return offset
+}
+
+// isMacro reports whether the name is that of a macro and of no function.
+func (e *Env) isMacro(name string) bool {
+	return !e.cel.HasFunction(name) &&
+		slices.ContainsFunc(e.cel.Macros(), func(m cel.Macro) bool { return m.Function() == name })
 }
 
 func literalError(function string) (message, hint string) {
@@ -195,7 +216,7 @@ func operatorHint(op string, args []string) string {
 		return "convert the other side: string(…)"
 	}
 	if op == "==" || op == "!=" {
-		if args[0] == "null_type" || args[1] == "null_type" {
+		if args[0] == "null" || args[1] == "null" {
 			return "this value is never null"
 		}
 	}
