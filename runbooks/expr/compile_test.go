@@ -162,6 +162,11 @@ func TestProgramTypeAndRefs(t *testing.T) {
 		{"inputs.ids.map(result, result + 'x')", "a list of string", []expr.Ref{{Name: "inputs.ids"}}},
 		{"has(result.a) && cel.bind(x, items, x.size() > 0)", "a bool", []expr.Ref{{Name: "result", Offset: 4}, {Name: "items", Offset: 29}}},
 		{"inputs.note", "a string or null", []expr.Ref{{Name: "inputs.note"}}},
+		{"[ip('1.2.3.4')]", "a list of string", nil},
+		{"{1: 2u}", "a map of int", nil},
+		{"[]", "a list", nil},
+		{"type(1)", "a string", nil},
+		{"result.?a", "anything", []expr.Ref{{Name: "result"}}},
 		{"labels", "a map of string", []expr.Ref{{Name: "labels"}}},
 	} {
 		p, err := env.Compile(tc.src, expr.Dyn)

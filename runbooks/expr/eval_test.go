@@ -241,3 +241,24 @@ func TestWithFunc(t *testing.T) {
 		t.Errorf("got %v, want the function's error", err)
 	}
 }
+
+// TestMacroVariablesHideDeclaredOnes tells what a macro's variable means when
+// it has the name of a declared one.
+func TestMacroVariablesHideDeclaredOnes(t *testing.T) {
+	env := testEnv(t)
+	for src, want := range map[string]any{
+		"inputs.ids.map(result, result + 'x')[0]":                    "ax",
+		"[{'count': 7}].map(inputs, inputs.count)[0]":                int64(7),
+		"[{'count': 7}].map(inputs, inputs.count)[0] + inputs.count": int64(10),
+		"cel.bind(inputs, {'clusterID': 'x'}, inputs.clusterID)":     "x",
+	} {
+		p, err := env.Compile(src, expr.Dyn)
+		if err != nil {
+			t.Errorf("Compile(%q): %s", src, report(err))
+			continue
+		}
+		if got, err := p.Eval(t.Context(), testVars()); err != nil || got.V != want {
+			t.Errorf("Eval(%q) = %v, %v; want %v", src, got, err, want)
+		}
+	}
+}

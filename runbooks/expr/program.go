@@ -41,22 +41,34 @@ type Program struct {
 func (p *Program) Source() string { return p.src }
 
 // Type returns the type of the result, as precisely as it is known: that of
-// the expression, or else the one that was wanted. It is String for what
-// leaves the package as a string, such as an IP address.
+// the expression, or else the one that was wanted. It suits a variable that is
+// to hold the result: String for what leaves the package as a string, such as
+// an IP address, but Timestamp for a timestamp.
 func (p *Program) Type() Type {
 	t := p.checked.OutputType()
 	switch {
-	case prints(t):
-		return String
-	case isOptional(t):
-		return Dyn
-	case t.Kind() == cel.UintKind:
-		return Int
 	case t.Kind() == cel.DynKind,
 		t.Kind() == cel.IntKind && p.want.cel().Kind() == cel.DoubleKind:
 		return p.want
 	}
-	return Type{t}
+	return Type{plainType(t)}
+}
+
+// plainType returns the type of the plain value that native makes of one of t.
+func plainType(t *cel.Type) *cel.Type {
+	switch {
+	case prints(t) || t.Kind() == cel.TypeKind:
+		return cel.StringType
+	case t.Kind() == cel.UintKind:
+		return cel.IntType
+	case t.Kind() == cel.ListKind:
+		return cel.ListType(plainType(t.Parameters()[0]))
+	case t.Kind() == cel.MapKind:
+		return cel.MapType(cel.StringType, plainType(t.Parameters()[1]))
+	case t.Kind() == cel.OpaqueKind || t.Kind() == cel.TypeParamKind || t.Kind() == cel.StructKind:
+		return cel.DynType
+	}
+	return t
 }
 
 // Refs returns the variables that the expression uses, in the order in which

@@ -2,13 +2,10 @@ package expr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // Template is a string that may hold ${…} with expressions. It is immutable
@@ -33,8 +30,7 @@ type Part struct {
 
 // Template checks src. Its value must fit want, as with [Env.Compile]; text is
 // read as an int, a number, true or false, a duration or a timestamp where
-// that is wanted, and as null where want is Null. Errors are [Errors] with
-// offsets in src.
+// that is wanted. Errors are [Errors] with offsets in src.
 func (e *Env) Template(src string, want Type) (*Template, error) {
 	pieces, scanErr := scan(src)
 	if scanErr != nil {
@@ -107,35 +103,6 @@ func (t *Template) textFits() *Error {
 	}
 	t.lit = v
 	return nil
-}
-
-// readText returns the value that text stands for where want is wanted.
-func readText(text string, want Type) (any, error) {
-	var v any
-	var err error
-	switch want.base() {
-	case baseBool:
-		v, err = strconv.ParseBool(text)
-		if err == nil && text != "true" && text != "false" {
-			err = strconv.ErrSyntax
-		}
-	case baseInt:
-		v, err = strconv.ParseInt(text, 10, 64)
-	case baseDouble:
-		v, err = strconv.ParseFloat(text, 64)
-	case baseDuration:
-		v, err = time.ParseDuration(text)
-	case baseTimestamp:
-		var at time.Time
-		at, err = time.Parse(time.RFC3339Nano, text)
-		v = at.UTC().Format(time.RFC3339Nano)
-	default:
-		return text, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("want %s, got %q", want, excerpt(text))
-	}
-	return v, nil
 }
 
 // shift returns err with its offsets moved by n.
@@ -249,54 +216,4 @@ func (t *Template) Eval(ctx context.Context, vars Vars) (Value, error) {
 	}
 	v, err := readText(b.String(), t.want)
 	return Value{V: v}, err
-}
-
-// Format returns the text by which a plain value stands in a string: numbers
-// without needless zeros, durations as 1m30s, lists and maps as JSON. Null has
-// none.
-func Format(v any) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "", errors.New("is null")
-	case string:
-		return v, nil
-	case bool:
-		return strconv.FormatBool(v), nil
-	case int64:
-		return strconv.FormatInt(v, 10), nil
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), nil
-	case time.Duration:
-		return v.String(), nil
-	case []byte:
-		return string(v), nil
-	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(jsonable(v)); err != nil {
-		return "", fmt.Errorf("cannot be written as JSON: %w", err)
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
-}
-
-// jsonable returns v with the durations in it as text.
-func jsonable(v any) any {
-	switch v := v.(type) {
-	case time.Duration:
-		return v.String()
-	case []any:
-		out := make([]any, len(v))
-		for i, e := range v {
-			out[i] = jsonable(e)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = jsonable(e)
-		}
-		return out
-	}
-	return v
 }
