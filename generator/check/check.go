@@ -27,9 +27,17 @@ import (
 // the zero Pos; the page itself is named then.
 type Origins func(page, href string) diag.Pos
 
-// Tree checks all pages of a tree. origins may be nil.
-func Tree(ctx context.Context, tree fs.FS, origins Origins) (diag.List, error) {
-	c := &checker{tree: tree, origins: origins, pages: map[string]*page{}}
+// Options are optional.
+type Options struct {
+	Origins Origins
+	// Base is the path under which a server has the site, such as /docs/.
+	// Links may begin with it; without it every link must be relative.
+	Base string
+}
+
+// Tree checks all pages of a tree.
+func Tree(ctx context.Context, tree fs.FS, opts Options) (diag.List, error) {
+	c := &checker{tree: tree, opts: opts, pages: map[string]*page{}}
 	err := fs.WalkDir(tree, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -57,10 +65,10 @@ func Tree(ctx context.Context, tree fs.FS, origins Origins) (diag.List, error) {
 }
 
 type checker struct {
-	tree    fs.FS
-	origins Origins
-	pages   map[string]*page
-	diags   diag.List
+	tree  fs.FS
+	opts  Options
+	pages map[string]*page
+	diags diag.List
 }
 
 // page is what one HTML file offers and asks for.
@@ -156,12 +164,16 @@ func (c *checker) internal(name, href string, u *url.URL) {
 		c.broken(name, href, "leads nowhere", "")
 		return
 	}
-	if strings.HasPrefix(u.Path, "/") {
+	fromRoot := c.opts.Base != "" && strings.HasPrefix(u.Path, c.opts.Base)
+	if strings.HasPrefix(u.Path, "/") && !fromRoot {
 		c.broken(name, href, "is absolute, and so breaks under a sub-path and from a file", "link relative to the page")
 		return
 	}
 	target := name
-	if u.Path != "" {
+	switch {
+	case fromRoot:
+		target = strings.TrimPrefix(u.Path, c.opts.Base)
+	case u.Path != "":
 		target = path.Join(path.Dir(name), u.Path)
 	}
 	info, err := fs.Stat(c.tree, target)
@@ -183,8 +195,8 @@ func (c *checker) internal(name, href string, u *url.URL) {
 
 func (c *checker) broken(name, href, what, hint string) {
 	pos := diag.Pos{File: name}
-	if c.origins != nil {
-		if p := c.origins(name, href); p.File != "" {
+	if c.opts.Origins != nil {
+		if p := c.opts.Origins(name, href); p.File != "" {
 			pos = p
 		}
 	}

@@ -37,7 +37,7 @@ func TestTree(t *testing.T) {
 				"sub/index.html": {Data: []byte(`<p id="there"><a href="../index.html">`)},
 				"sub/data.json":  {Data: []byte(`{}`)},
 			}
-			diags, err := check.Tree(context.Background(), tree, nil)
+			diags, err := check.Tree(context.Background(), tree, check.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,13 +54,27 @@ func TestTree(t *testing.T) {
 
 func TestTreeSaysWhereALinkWasWritten(t *testing.T) {
 	tree := fstest.MapFS{"a/index.html": {Data: []byte(`<a href="gone.html">`)}}
-	diags, err := check.Tree(context.Background(), tree, func(page, href string) diag.Pos {
+	diags, err := check.Tree(context.Background(), tree, check.Options{Origins: func(page, href string) diag.Pos {
 		return diag.Pos{File: "content/a.md", Line: 3, Col: 7}
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := diags.Err().Error(), `content/a.md:3:7: link "gone.html" leads to no page`; !strings.HasPrefix(got, want) {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestTreeUnderABase(t *testing.T) {
+	tree := fstest.MapFS{
+		"404.html":       {Data: []byte(`<a href="/docs/sub/index.html#x">a</a><a href="/docs/gone.html">b</a><a href="/sub/index.html">c</a>`)},
+		"sub/index.html": {Data: []byte(`<p id="x">`)},
+	}
+	diags, err := check.Tree(context.Background(), tree, check.Options{Base: "/docs/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(diags) != 2 {
+		t.Errorf("got %v, want the two broken links alone", diags)
 	}
 }

@@ -1,0 +1,146 @@
+package page
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// FlowDrawing is the flow of a runbook as shapes. A page has two drawings, one
+// for wide screens and one that stands upright on a phone; the style sheet
+// shows the one that fits.
+type FlowDrawing struct {
+	Class         string
+	Width, Height int
+	Label         string
+	Nodes         []FlowNode
+	Lines         []FlowLine
+}
+
+// FlowNode is a step: a box that links to it.
+type FlowNode struct {
+	Anchor, Class string
+	X, Y, W, H    int
+	Texts         []FlowText
+}
+
+// FlowText is a line in a box, centred at X.
+type FlowText struct {
+	X, Y        int
+	Text, Class string
+}
+
+// FlowLine is a connection, as the d of an SVG path.
+type FlowLine struct{ D, Class string }
+
+// cell is what goes into a box.
+type cell struct {
+	anchor, class, title, note string
+}
+
+const (
+	boxHeight = 58
+	gapX      = 26
+	gapY      = 30
+)
+
+func flow(steps, finally []Step) []FlowDrawing {
+	cells, label := flowCells(steps, finally)
+	return []FlowDrawing{
+		drawFlow(cells, label, "upright", 320, 1),
+		drawFlow(cells, label, "across", 704, min(max(len(cells), 2), 4)),
+	}
+}
+
+func flowCells(steps, finally []Step) ([]cell, string) {
+	var cells []cell
+	var names []string
+	add := func(s Step, class, note string) {
+		cells = append(cells, cell{s.Anchor, s.Effect.Class + class, s.Title, note})
+		names = append(names, s.Title)
+	}
+	for _, s := range steps {
+		note := s.Effect.Word
+		if s.If != "" {
+			note += " · sometimes"
+		}
+		if len(s.Rescue) > 0 {
+			note += " · has a rescue"
+		}
+		add(s, map[bool]string{true: " maybe"}[s.If != ""], note)
+	}
+	for _, s := range finally {
+		add(s, " last", s.Effect.Word+" · in any case")
+	}
+	return cells, "The steps in order: " + strings.Join(names, ", ")
+}
+
+// drawFlow lays the cells out row by row.
+func drawFlow(cells []cell, label, class string, width, columns int) FlowDrawing {
+	rows := (len(cells) + columns - 1) / columns
+	d := FlowDrawing{Class: class, Width: width, Height: max(rows*(boxHeight+gapY)-gapY+4, 4), Label: label}
+	w := (width - 4 - (columns-1)*gapX) / columns
+	for i, c := range cells {
+		x, y := 2+(i%columns)*(w+gapX), 2+(i/columns)*(boxHeight+gapY)
+		d.Nodes = append(d.Nodes, node(c, i+1, x, y, w))
+		if i+1 < len(cells) {
+			d.Lines = append(d.Lines, FlowLine{D: connection(i, columns, x, y, w)})
+		}
+	}
+	return d
+}
+
+// connection leads from box i to the next: to the right, or around to the
+// beginning of the next row.
+func connection(i, columns, x, y, w int) string {
+	mid := y + boxHeight/2
+	switch {
+	case columns == 1:
+		return fmt.Sprintf("M%d %dv%dm-4-5 4 5 4-5", x+w/2, y+boxHeight, gapY-1)
+	case (i+1)%columns != 0:
+		return fmt.Sprintf("M%d %dh%dm-5-4 5 4-5 4", x+w, mid, gapX-1)
+	}
+	down := y + boxHeight + gapY/2
+	return fmt.Sprintf("M%d %dv%dH%dv%dm-4-5 4 5 4-5", x+w/2, y+boxHeight, gapY/2, 2+w/2, y+boxHeight+gapY-1-down)
+}
+
+func node(c cell, number, x, y, w int) FlowNode {
+	n := FlowNode{Anchor: c.anchor, Class: c.class, X: x, Y: y, W: w, H: boxHeight}
+	lines := fit(fmt.Sprintf("%d  %s", number, c.title), w)
+	top := y + 25
+	if len(lines) == 2 {
+		top = y + 19
+	}
+	for i, l := range lines {
+		n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*i, Text: l})
+	}
+	note := fit(c.note, w)[0]
+	n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*len(lines) + 2, Text: note, Class: "dim"})
+	return n
+}
+
+// fit breaks a text into at most two lines of a box. Letters are taken to be
+// 7 wide, which holds for the theme's fonts at its size, rounded up.
+func fit(text string, w int) []string {
+	limit := (w - 12) / 7
+	if utf8.RuneCountInString(text) <= limit {
+		return []string{text}
+	}
+	first, rest := "", ""
+	for word := range strings.SplitSeq(text, " ") {
+		switch {
+		case rest == "" && utf8.RuneCountInString(first)+utf8.RuneCountInString(word) < limit:
+			first += word + " "
+		default:
+			rest += word + " "
+		}
+	}
+	rest = strings.TrimSpace(rest)
+	if r := []rune(rest); len(r) > limit {
+		rest = strings.TrimSpace(string(r[:limit-1])) + "…"
+	}
+	if first = strings.TrimSpace(first); first == "" {
+		return []string{rest}
+	}
+	return []string{first, rest}
+}

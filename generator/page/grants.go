@@ -1,0 +1,125 @@
+package page
+
+import (
+	"cmp"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+
+	"rutter/runbooks/runbook"
+	"rutter/runbooks/step"
+)
+
+// Grant is what a runbook asks of one cluster.
+type Grant struct {
+	Role     string // "" if there is only one
+	Rows     []GrantRow
+	Manifest template.HTML
+}
+
+// GrantRow is one line of the table.
+type GrantRow struct{ Resource, Verbs, Where string }
+
+func (b *builder) grants() []Grant {
+	byRole := map[string][]step.Permission{}
+	b.rb.Walk(func(s *runbook.Step, _ int) {
+		if ps := s.Page().Permissions(); len(ps) > 0 {
+			byRole[s.Role] = append(byRole[s.Role], ps...)
+		}
+	})
+	var out []Grant
+	for _, role := range slices.Sorted(maps.Keys(byRole)) {
+		g := Grant{Rows: rows(byRole[role])}
+		if len(byRole) > 1 {
+			g.Role = role
+		}
+		g.Manifest = b.markup.Highlight(clusterRole("rutter-"+b.rb.Name, byRole[role]), "yaml", "ClusterRole")
+		out = append(out, g)
+	}
+	return out
+}
+
+// verbOrder is the order in which verbs are named.
+var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+func sortVerbs(verbs map[string]bool) []string {
+	return slices.SortedFunc(maps.Keys(verbs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+}
+
+func rank(verb string) int {
+	if i := slices.Index(verbOrder, verb); i >= 0 {
+		return i
+	}
+	return len(verbOrder)
+}
+
+func resourceName(p step.Permission) string {
+	s := p.Resource.Unversioned().String()
+	if p.Subresource != "" {
+		s += "/" + p.Subresource
+	}
+	return s
+}
+
+func rows(ps []step.Permission) []GrantRow {
+	type key struct{ resource, where string }
+	verbs := map[key]map[string]bool{}
+	for _, p := range ps {
+		where := "everywhere"
+		if p.Namespace != "" {
+			where = "namespace " + step.Readable(p.Namespace)
+		}
+		if p.Name != "" {
+			where = step.Readable(p.Name) + map[bool]string{true: " in " + where}[p.Namespace != ""]
+		}
+		k := key{resourceName(p), where}
+		if verbs[k] == nil {
+			verbs[k] = map[string]bool{}
+		}
+		verbs[k][p.Verb] = true
+	}
+	var out []GrantRow
+	for k, vs := range verbs {
+		out = append(out, GrantRow{k.resource, strings.Join(sortVerbs(vs), ", "), k.where})
+	}
+	slices.SortFunc(out, func(a, b GrantRow) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Where, b.Where))
+	})
+	return out
+}
+
+// clusterRole writes a ClusterRole that grants the permissions in every
+// namespace: names and namespaces are only known when a run begins.
+func clusterRole(name string, ps []step.Permission) string {
+	type key struct{ group, resource string }
+	verbs := map[key]map[string]bool{}
+	for _, p := range ps {
+		resource := p.Resource.Plural
+		if p.Subresource != "" {
+			resource += "/" + p.Subresource
+		}
+		k := key{p.Resource.Group, resource}
+		if verbs[k] == nil {
+			verbs[k] = map[string]bool{}
+		}
+		verbs[k][p.Verb] = true
+	}
+	// Resources of a group that take the same verbs share a rule.
+	rules := map[[2]string][]string{}
+	for k, vs := range verbs {
+		r := [2]string{k.group, strings.Join(sortVerbs(vs), ", ")}
+		rules[r] = append(rules[r], k.resource)
+	}
+	var b strings.Builder
+	b.WriteString("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + name + "\nrules:\n")
+	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b [2]string) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	}) {
+		slices.Sort(rules[r])
+		b.WriteString("  - apiGroups: [\"" + r[0] + "\"]\n    resources: [" + strings.Join(rules[r], ", ") + "]\n    verbs: [" + r[1] + "]\n")
+	}
+	return b.String()
+}
