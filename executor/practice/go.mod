@@ -171,6 +171,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
+// Kubernetes' own modules are published under these versions; inside its
+// repository they are replaced by folders, which a dependent module must repeat.
 replace (
 	k8s.io/api => k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.37.2

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // Binaries are the programs that clusters are made of: either ControlPlane, or
@@ -181,6 +182,9 @@ func built(ctx context.Context, opts Options, source string, progress io.Writer)
 	}
 	ready := func() bool { return isProgram(found.ControlPlane) && isProgram(found.Kubectl) }
 	if ready() {
+		// The time of its last use; a cache that cannot be written is fine.
+		now := time.Now()
+		_ = os.Chtimes(dir, now, now)
 		return found, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {

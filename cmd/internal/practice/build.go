@@ -1,7 +1,6 @@
 package practice
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,11 +37,11 @@ func newBuild(ctx context.Context, source string) (*build, error) {
 	if b.version, err = kubernetesVersion(source); err != nil {
 		return nil, err
 	}
-	goVersion, err := b.output(ctx, "env", "GOVERSION")
+	goVersion, err := b.goVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b.hash, err = sourceHash(source, strings.TrimSpace(goVersion))
+	b.hash, err = sourceHash(source, goVersion)
 	return b, err
 }
 
@@ -63,11 +63,11 @@ func (b *build) run(ctx context.Context, cache, dir string, progress io.Writer) 
 	}()
 	begun := time.Now()
 	say(progress, "building the control plane of Kubernetes %s; this takes about ten minutes, once", b.version)
-	most, err := b.countPackages(ctx)
+	most, err := b.countPackages(ctx, progress)
 	if err != nil {
 		return err
 	}
-	if err := b.compile(ctx, tmp, most, begun, progress); err != nil {
+	if err := b.compile(ctx, tmp, most, progress); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -77,7 +77,7 @@ func (b *build) run(ctx context.Context, cache, dir string, progress io.Writer) 
 		return err
 	}
 	say(progress, "built in %s, kept in %s", seconds(begun), dir)
-	return nil
+	return dropUnused(cache, time.Now())
 }
 
 // removeAll removes what in dir begins with prefix.
@@ -96,29 +96,71 @@ func removeAll(dir, prefix string) error {
 	return nil
 }
 
+// unusedAfter is how long a build is kept that no checkout uses any more.
+const unusedAfter = 30 * 24 * time.Hour
+
+// buildDir is the form of a build's folder in the cache.
+var buildDir = regexp.MustCompile(`^v[0-9].*-[0-9a-f]{16}$`)
+
+// dropUnused removes builds that nobody has used for a long time; each takes
+// some 200 MB. [built] marks the ones it hands out.
+func dropUnused(cache string, now time.Time) error {
+	entries, err := os.ReadDir(cache)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !buildDir.MatchString(e.Name()) || now.Sub(info.ModTime()) < unusedAfter {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(cache, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (b *build) packages() []string { return []string{"./" + controlPlaneName, kubectlPackage} }
 
 // countPackages returns how many packages the programs have: the most that a
-// build can have to compile.
-func (b *build) countPackages(ctx context.Context) (int, error) {
-	list, err := b.output(ctx, append([]string{"list", "-mod=readonly", "-deps"}, b.packages()...)...)
+// build can have to compile. It fetches the modules that are not there yet.
+func (b *build) countPackages(ctx context.Context, progress io.Writer) (int64, error) {
+	cmd := b.command(ctx, append([]string{"list", "-mod=readonly", "-deps"}, b.packages()...)...)
+	var seen, said goOutput
+	cmd.Stdout, cmd.Stderr = &seen, &said
+	err := watch(ctx, cmd, func(elapsed time.Duration) {
+		say(progress, "%d modules fetched, %s so far", said.modules.Load(), elapsed)
+	})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("list the control plane's packages: %w\n%s", err, said.other())
 	}
-	return strings.Count(list, "\n"), nil
+	return seen.packages.Load(), nil
 }
 
 // compile runs go build, which names each package that it compiles.
 //
 // -trimpath is left out on purpose: with it no package would be shared with
 // the rest of the project's builds in Go's cache.
-func (b *build) compile(ctx context.Context, out string, most int, begun time.Time, progress io.Writer) error {
+func (b *build) compile(ctx context.Context, out string, most int64, progress io.Writer) error {
 	args := []string{"build", "-mod=readonly", "-buildvcs=false", "-v", "-ldflags", b.ldflags(), "-o", out + string(filepath.Separator)}
 	cmd := b.command(ctx, append(args, b.packages()...)...)
-	seen := &buildOutput{}
-	cmd.Stderr = seen
+	var said goOutput
+	cmd.Stderr = &said
+	err := watch(ctx, cmd, func(elapsed time.Duration) {
+		say(progress, "%d of at most %d packages compiled, %s so far", said.packages.Load(), most, elapsed)
+	})
+	if err != nil {
+		return fmt.Errorf("build the control plane: %w\n%s", err, said.other())
+	}
+	return nil
+}
+
+// watch runs a command and reports every few seconds until it ends.
+func watch(ctx context.Context, cmd *exec.Cmd, report func(elapsed time.Duration)) error {
+	begun := time.Now()
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("build the control plane: %w", err)
+		return errors.Join(context.Cause(ctx), err)
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -127,15 +169,12 @@ func (b *build) compile(ctx context.Context, out string, most int, begun time.Ti
 	for {
 		select {
 		case <-tick.C:
-			say(progress, "%d of at most %d packages compiled, %s so far", seen.packages.Load(), most, seconds(begun))
+			report(seconds(begun))
 		case err := <-done:
-			if ctx.Err() != nil {
-				return fmt.Errorf("build the control plane: %w", context.Cause(ctx))
+			if err != nil && ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
-			if err != nil {
-				return fmt.Errorf("build the control plane: %w\n%s", err, seen.other())
-			}
-			return nil
+			return err
 		}
 	}
 }
@@ -172,55 +211,55 @@ func (b *build) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (b *build) output(ctx context.Context, args ...string) (string, error) {
-	cmd := b.command(ctx, args...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+// goVersion names the Go release that builds the module.
+func (b *build) goVersion(ctx context.Context) (string, error) {
+	out, err := b.command(ctx, "env", "GOVERSION").Output()
 	if err != nil {
-		return "", fmt.Errorf("go %s: %w\n%s", args[0], errors.Join(context.Cause(ctx), err), strings.TrimSpace(stderr.String()))
+		return "", fmt.Errorf("ask Go for its version: %w", err)
 	}
-	return string(out), nil
+	return strings.TrimSpace(string(out)), nil
 }
 
-// buildOutput tells the names of compiled packages from the compiler's errors.
-type buildOutput struct {
-	packages atomic.Int64
-	rest     bytes.Buffer // a last line that is not complete yet
-	errors   []string
+// goOutput counts what the go command says it did and keeps the rest, which is
+// what went wrong. It is safe to read the counts while the command runs.
+type goOutput struct {
+	packages, modules atomic.Int64
+	partial           []byte // of a line
+	rest              []string
 }
 
-// maxErrors is how many lines of a failed build are worth reading.
-const maxErrors = 40
+// maxRest is how many lines of a failed build are worth reading.
+const maxRest = 40
 
-func (o *buildOutput) Write(p []byte) (int, error) {
-	o.rest.Write(p)
+func (o *goOutput) Write(p []byte) (int, error) {
+	o.partial = append(o.partial, p...)
 	for {
-		line, err := o.rest.ReadString('\n')
-		if err != nil {
-			o.rest.WriteString(line)
+		line, after, whole := bytes.Cut(o.partial, []byte("\n"))
+		if !whole {
 			return len(p), nil
 		}
-		o.line(strings.TrimSuffix(line, "\n"))
+		o.line(string(line))
+		o.partial = after
 	}
 }
 
-func (o *buildOutput) line(line string) {
-	// A package path has no space; "go: downloading …" and errors do.
-	if line != "" && !strings.ContainsAny(line, " \t#") {
+func (o *goOutput) line(line string) {
+	switch {
+	case strings.HasPrefix(line, "go: downloading "):
+		o.modules.Add(1)
+	case line != "" && !strings.ContainsAny(line, " \t#"): // a package path
 		o.packages.Add(1)
-		return
-	}
-	if !strings.HasPrefix(line, "go: downloading") && len(o.errors) < maxErrors {
-		o.errors = append(o.errors, line)
+	case len(o.rest) < maxRest:
+		o.rest = append(o.rest, line)
 	}
 }
 
-// other returns what was not about a package being compiled.
-func (o *buildOutput) other() string {
-	sc := bufio.NewScanner(&o.rest)
-	for sc.Scan() {
-		o.line(sc.Text())
+// other returns what was about neither a package nor a module, once the command
+// has ended.
+func (o *goOutput) other() string {
+	if len(o.partial) > 0 {
+		o.line(string(o.partial))
+		o.partial = nil
 	}
-	return strings.Join(o.errors, "\n")
+	return strings.Join(o.rest, "\n")
 }

@@ -126,8 +126,19 @@ func (s *State) runOne(i int, c *cluster, cmd command) error {
 	go func() {
 		<-p.done
 		c.exited <- p
+		s.endRest(i, c)
 	}()
 	return s.save()
+}
+
+// endRest ends the other programs of a cluster that has lost one, unless the
+// cluster has been started anew since.
+func (s *State) endRest(i int, c *cluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[s.Clusters[i].Name] == c {
+		signalAll(s.Clusters[i].Processes, terminate)
+	}
 }
 
 // command is a program to start for a cluster.
@@ -135,7 +146,6 @@ type command struct {
 	name     string
 	path     string
 	args     []string
-	env      []string
 	inherit  bool // gets the listener and a lifeline
 	needsAPI bool // ends by itself if the API server does not answer soon
 	listener *net.TCPListener
@@ -149,7 +159,7 @@ func (c command) run(owned bool) (*program, Process, error) {
 	p := &program{name: c.name, done: make(chan struct{})}
 	p.cmd = exec.Command(c.path, c.args...)
 	p.cmd.Dir = c.dir
-	p.cmd.Env = append(os.Environ(), c.env...)
+	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = c.log, c.log
 	separate(p.cmd, owned && !c.inherit)
 	if c.inherit {
@@ -190,6 +200,18 @@ func (c command) run(owned bool) (*program, Process, error) {
 	}
 	process.Name = c.name
 	return p, process, err
+}
+
+// environment is all that a control plane needs of its surroundings. A proxy
+// must not get its traffic, and etcd reads flags from the environment.
+func environment() []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 // letGo cuts the clusters loose, so that they outlive this process.

@@ -50,7 +50,9 @@ type Options struct {
 
 	// Assets is a folder with ready etcd, kube-apiserver,
 	// kube-controller-manager and kubectl programs, and perhaps
-	// kube-scheduler. Empty means $KUBEBUILDER_ASSETS, then a build.
+	// kube-scheduler. Empty means $KUBEBUILDER_ASSETS, then a build. Only
+	// the built control plane ends as a whole when a part of it fails in a
+	// cluster that nobody owns.
 	Assets string
 	// Source is the folder of the module rutter/executor/practice. Empty
 	// means $RUTTER_PRACTICE_SRC, then a search upwards from the current
@@ -93,15 +95,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
+	o.Progress = lines(o.Progress)
 	if o.ReadyTimeout == 0 {
 		o.ReadyTimeout = defaultReadyTimeout
 	}
 	var err error
 	if o.Dir == "" {
-		if o.Dir, err = DefaultDir(); err != nil {
+		if o.Dir, err = defaultDir(o.Getenv); err != nil {
 			return o, err
 		}
 	}
@@ -111,8 +111,10 @@ func (o Options) withDefaults() (Options, error) {
 
 // DefaultDir returns where practice clusters are kept unless told otherwise:
 // rutter/practice in $XDG_STATE_HOME or in the user's state directory.
-func DefaultDir() (string, error) {
-	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+func DefaultDir() (string, error) { return defaultDir(os.Getenv) }
+
+func defaultDir(getenv func(string) string) (string, error) {
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "rutter", "practice"), nil
 	}
 	home, err := os.UserHomeDir()
@@ -202,9 +204,4 @@ func (s *State) start(ctx context.Context) error {
 		return err
 	}
 	return s.letGo()
-}
-
-// say writes one line of progress.
-func say(w io.Writer, format string, args ...any) {
-	fmt.Fprintf(w, "practice: "+format+"\n", args...)
 }

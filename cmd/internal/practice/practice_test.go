@@ -371,7 +371,7 @@ func TestKilledSupervisor(t *testing.T) {
 	// A control plane that is killed leaves nothing but its files.
 	killed := s.Clusters[0]
 	kill(killed.Processes[0])
-	if err := s.Wait(testContext(t)); err == nil || !strings.Contains(err.Error(), "b: controlplane ended") {
+	if err := s.Wait(testContext(t)); err == nil || !strings.Contains(err.Error(), " ended (signal: killed)") {
 		t.Errorf("Wait: %v, want the end of b", err)
 	}
 	if err := s.Stop(t.Context()); err != nil {

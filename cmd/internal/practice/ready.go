@@ -155,5 +155,3 @@ func tail(path string) string {
 	}
 	return "\nthe last lines of its log:\n\t" + strings.Join(lines, "\n\t")
 }
-
-func seconds(since time.Time) time.Duration { return time.Since(since).Round(time.Second) }

@@ -60,6 +60,13 @@ func (s *State) Stop(ctx context.Context) error {
 	if err := Stop(ctx, s.Dir, s.opts.Progress); err != nil {
 		return err
 	}
+	s.reap()
+	return nil
+}
+
+// reap waits for the goroutines that wait for this process's children, which
+// have ended.
+func (s *State) reap() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.running {
@@ -67,7 +74,6 @@ func (s *State) Stop(ctx context.Context) error {
 			<-p.done
 		}
 	}
-	return nil
 }
 
 // end stops the processes of all clusters and removes the directory. The
@@ -80,6 +86,7 @@ func (s *State) end(ctx context.Context) error {
 	if err := endProcesses(ctx, all); err != nil {
 		return err
 	}
+	s.reap()
 	return removeDir(s.Dir)
 }
 
