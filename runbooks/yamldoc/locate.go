@@ -40,7 +40,8 @@ func firstLine(s string) string {
 // indicator, all indented by what the first of them is.
 func locateBlock(src diag.Source, n *yaml.Node, offset int) diag.Pos {
 	line := n.Line + 1
-	for strings.TrimSpace(src.Line(line)) == "" && line < n.Line+1000 {
+	last := strings.Count(src.Text, "\n") + 1
+	for line < last && strings.TrimSpace(src.Line(line)) == "" {
 		line++
 	}
 	first := src.Line(line)
@@ -65,7 +66,7 @@ func locateFolded(src diag.Source, n *yaml.Node, offset, line, indent int) diag.
 		words--
 		inWord = offset - strings.LastIndexAny(n.Value[:offset], " \n") - 1
 	}
-	for i := line; i < line+1000; i++ {
+	for i := line; i <= strings.Count(src.Text, "\n")+1; i++ {
 		text := src.Line(i)
 		fields := strings.Fields(text)
 		if words < len(fields) {

@@ -35,7 +35,10 @@ func Parse(src diag.Source, list *diag.List) *yaml.Node {
 	}
 	dec := yaml.NewDecoder(strings.NewReader(text))
 	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		list.Addf(at(1, 1), "the file is empty")
+		return nil
+	} else if err != nil {
 		addSyntaxError(src, text, err, list)
 		return nil
 	}
@@ -52,8 +55,8 @@ func Parse(src diag.Source, list *diag.List) *yaml.Node {
 		list.Addf(at(1, 1), "the file is empty")
 		return nil
 	}
-	r := resolver{file: src.Name, list: list}
-	root := r.resolve(doc.Content[0], nil)
+	r := resolver{file: src.Name, list: list, open: map[*yaml.Node]bool{}}
+	root := r.resolve(doc.Content[0])
 	if r.failed {
 		return nil
 	}
@@ -99,6 +102,7 @@ type resolver struct {
 	list   *diag.List
 	nodes  int
 	failed bool
+	open   map[*yaml.Node]bool // anchored nodes being resolved
 }
 
 func (r *resolver) fail(n *yaml.Node, msg string) *yaml.Node {
@@ -109,24 +113,25 @@ func (r *resolver) fail(n *yaml.Node, msg string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line, Column: n.Column}
 }
 
-func (r *resolver) resolve(n *yaml.Node, above []*yaml.Node) *yaml.Node {
+func (r *resolver) resolve(n *yaml.Node) *yaml.Node {
 	r.nodes++
 	if r.failed || r.nodes > maxNodes {
 		return r.fail(n, "the file is too large once its aliases are followed")
 	}
 	if n.Kind == yaml.AliasNode {
-		for _, a := range above {
-			if a == n.Alias {
-				return r.fail(n, "the alias *"+n.Value+" stands inside what it names")
-			}
+		if r.open[n.Alias] {
+			return r.fail(n, "the alias *"+n.Value+" stands inside what it names")
 		}
-		return r.resolve(n.Alias, above)
+		return r.resolve(n.Alias)
+	}
+	if n.Anchor != "" {
+		r.open[n] = true
+		defer delete(r.open, n)
 	}
 	c := *n
 	c.Content, c.Anchor, c.Alias = nil, "", nil
-	above = append(above[:len(above):len(above)], n)
 	for _, child := range n.Content {
-		c.Content = append(c.Content, r.resolve(child, above))
+		c.Content = append(c.Content, r.resolve(child))
 	}
 	if c.Kind == yaml.MappingNode {
 		c.Content = r.merge(c.Content)
