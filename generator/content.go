@@ -107,7 +107,7 @@ func (b *builder) parse(name, text string) *doc {
 		b.diags.AddHint(diag.Pos{File: d.file(), Line: 1, Col: 1}, "begin the file with ---, title: …, ---", "no front matter")
 		return d
 	}
-	d.src.Text, d.src.Line = body, strings.Count(front, "\n")+2
+	d.src.Text, d.src.Line = body, strings.Count(front, "\n")+3
 	// The dashes' line stays, empty, so that the lines are those of the file.
 	src := diag.Source{Name: d.file(), Text: "\n" + front}
 	node := yamldoc.Parse(src, &b.diags)

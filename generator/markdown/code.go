@@ -118,8 +118,8 @@ func renderCode(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.Walk
 func codeBlock(text string, o codeOptions) string {
 	var b strings.Builder
 	b.WriteString(`<div class="block"`)
-	if commands, ok := commandsOf(o.lang, text); ok {
-		b.WriteString(attr("data-copy", commands))
+	if isSession(o.lang, text) {
+		b.WriteString(attr("data-copy", commands(text)))
 	}
 	label := o.title
 	if label == "" {
@@ -129,38 +129,9 @@ func codeBlock(text string, o codeOptions) string {
 		label = "text"
 	}
 	b.WriteString(`><div class="head"><span>`)
-	b.Write(util.EscapeHTML([]byte(label)))
+	b.WriteString(escape(label))
 	b.WriteString(`</span><button type="button" class="copy">Copy</button></div><pre tabindex="0"><code>`)
 	writeHighlighted(&b, text, o)
 	b.WriteString("</code></pre></div>\n")
 	return b.String()
-}
-
-// commandsOf returns the commands of a terminal session without prompts and
-// output. A shell block whose first line has a prompt is a session too.
-func commandsOf(lang, text string) (string, bool) {
-	switch lang {
-	case "console", "shell-session", "sh-session", "shellsession", "terminal":
-	case "bash", "sh", "shell", "zsh", "":
-		if !strings.HasPrefix(strings.TrimLeft(text, "\n"), "$ ") {
-			return "", false
-		}
-	default:
-		return "", false
-	}
-	var out []string
-	more := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		command, prompted := strings.CutPrefix(line, "$ ")
-		if !prompted && !more {
-			continue
-		}
-		if !prompted {
-			command = strings.TrimPrefix(line, "> ")
-		}
-		out = append(out, command)
-		more = strings.HasSuffix(command, `\`)
-	}
-	return strings.Join(out, "\n"), true
 }

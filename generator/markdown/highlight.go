@@ -6,7 +6,6 @@ import (
 
 	"github.com/alecthomas/chroma/v2"
 	"github.com/alecthomas/chroma/v2/lexers"
-	"github.com/yuin/goldmark/util"
 )
 
 // maxHighlight bounds what is coloured: past it a block is shown plain, since
@@ -23,6 +22,10 @@ func Highlight(text, lang, title string) string {
 // writeHighlighted writes the text as spans. Lines are wrapped only where some
 // are numbered or stressed.
 func writeHighlighted(b *strings.Builder, text string, o codeOptions) {
+	if isSession(o.lang, text) && o.first == 0 && len(o.marks) == 0 {
+		writeSession(b, text)
+		return
+	}
 	tokens := tokenise(text, o.lang)
 	if o.first == 0 && len(o.marks) == 0 {
 		writeTokens(b, tokens)
@@ -50,7 +53,7 @@ func tokenise(text, lang string) []chroma.Token {
 	if lang == "" || lexer == nil || len(text) > maxHighlight {
 		return []chroma.Token{{Type: chroma.Text, Value: text}}
 	}
-	it, err := chroma.Coalesce(lexer).Tokenise(nil, text)
+	it, err := chroma.Coalesce(lexer).Tokenise(&chroma.TokeniseOptions{State: "root"}, text)
 	if err != nil {
 		return []chroma.Token{{Type: chroma.Text, Value: text}}
 	}
@@ -61,11 +64,11 @@ func writeTokens(b *strings.Builder, tokens []chroma.Token) {
 	for _, t := range tokens {
 		class := tokenClass(t.Type)
 		if class == "" || strings.TrimSpace(t.Value) == "" {
-			b.Write(util.EscapeHTML([]byte(t.Value)))
+			b.WriteString(escape(t.Value))
 			continue
 		}
 		b.WriteString(`<span class="` + class + `">`)
-		b.Write(util.EscapeHTML([]byte(t.Value)))
+		b.WriteString(escape(t.Value))
 		b.WriteString("</span>")
 	}
 }

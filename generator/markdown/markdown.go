@@ -11,7 +11,6 @@ package markdown
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -188,9 +187,9 @@ func renderRawHTML(w util.BufWriter, source []byte, n ast.Node, entering bool) (
 }
 
 func writeEscaped(w util.BufWriter, s string) {
-	_, _ = w.Write(util.EscapeHTML([]byte(s)))
+	_, _ = w.WriteString(escape(s))
 }
 
-func attr(name, value string) string {
-	return fmt.Sprintf(` %s="%s"`, name, util.EscapeHTML([]byte(value)))
-}
+func escape(s string) string { return string(util.EscapeHTML([]byte(s))) }
+
+func attr(name, value string) string { return " " + name + `="` + escape(value) + `"` }

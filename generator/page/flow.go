@@ -62,15 +62,15 @@ func flowCells(steps, finally []Step) ([]cell, string) {
 	for _, s := range steps {
 		note := s.Effect.Word
 		if s.If != "" {
-			note += " · sometimes"
+			note += " · if needed"
 		}
 		if len(s.Rescue) > 0 {
-			note += " · has a rescue"
+			note += " · rescue"
 		}
 		add(s, map[bool]string{true: " maybe"}[s.If != ""], note)
 	}
 	for _, s := range finally {
-		add(s, " last", s.Effect.Word+" · in any case")
+		add(s, " last", s.Effect.Word+" · always")
 	}
 	return cells, "The steps in order: " + strings.Join(names, ", ")
 }

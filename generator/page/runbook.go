@@ -165,7 +165,7 @@ func inputVar(name string) string   { return "i:" + name }
 func contextVar(role string) string { return "c:" + role }
 
 func (b *builder) fields() []InputField {
-	var fields []InputField
+	var fields, ticks []InputField
 	for _, in := range b.rb.Inputs {
 		f := InputField{
 			Var: inputVar(in.Name), Name: in.Name, Label: strings.TrimSuffix(in.Doc, "."), Type: "text",
@@ -185,15 +185,19 @@ func (b *builder) fields() []InputField {
 		if in.Choices.Plural != "" {
 			f.Help = "kubectl get " + in.Choices.String() + " lists them."
 		}
+		if f.Type == "checkbox" {
+			ticks = append(ticks, f)
+			continue
+		}
 		fields = append(fields, f)
 	}
 	for _, c := range b.rb.Clusters {
 		fields = append(fields, InputField{
-			Var: contextVar(c.Role), Name: c.Role, Label: "kubeconfig context: " + lowerFirst(c.Title), Type: "text",
+			Var: contextVar(c.Role), Name: c.Role, Label: "Context of " + lowerFirst(c.Title), Type: "text",
 			Placeholder: c.Role + "-admin", Required: !c.Optional, Help: c.Doc,
 		})
 	}
-	return fields
+	return append(fields, ticks...)
 }
 
 func lowerFirst(s string) string {

@@ -28,16 +28,25 @@
   var spans = Array.prototype.slice.call(main.querySelectorAll('[data-var]'));
   spans.forEach(function (s) { s.dataset.blank = s.textContent; });
 
+  // valid compares a value with the input's pattern. That is written for Go;
+  // what a browser cannot read it does not judge.
+  function valid(field) {
+    if (!field.dataset.pattern || !field.value.trim()) return true;
+    try {
+      return new RegExp('^(?:' + field.dataset.pattern + ')$', 'u').test(field.value.trim());
+    } catch (e) {
+      return true;
+    }
+  }
   function value(field) {
     if (field.type === 'checkbox') return field.checked ? 'true' : field.dataset.unset || '';
-    if (field.type === 'text' && !field.validity.valid) return '';
-    return field.value.trim();
+    return valid(field) ? field.value.trim() : '';
   }
   function fill() {
     var values = {};
     fields.forEach(function (f) {
       values[f.dataset.field] = value(f);
-      if (f.type === 'text') f.setAttribute('aria-invalid', String(!f.validity.valid && f.value !== ''));
+      if (f.type === 'text') f.setAttribute('aria-invalid', String(!valid(f)));
     });
     spans.forEach(function (s) {
       var v = values[s.dataset.var];

@@ -84,19 +84,30 @@
     }
     return found;
   }
+  // lookup finds a word. Of a pasted error message, an identifier that is not
+  // in the index, such as a pod's full name, is looked up by its parts.
+  function lookup(word, pasted) {
+    var found = scores(word);
+    if (found.size || !pasted) return [found];
+    return word.split(/[^\p{L}\p{N}\p{M}]+/u).filter(function (w) { return w.length > 2; }).map(scores);
+  }
   function search(text) {
     var words = Array.from(new Set(query(text)));
     if (!words.length) return [];
+    var pasted = words.length > 3;
+    var all = words.flatMap(function (w) { return lookup(w, pasted); });
+    // A few words must all be there; of a pasted message, half of those that
+    // are known at all: the rest is names, numbers and addresses.
+    var known = all.filter(function (found) { return found.size; });
+    var need = pasted ? Math.ceil(known.length / 2) : all.length;
     var total = new Map();
-    words.forEach(function (w) {
-      scores(w).forEach(function (s, doc) {
+    known.forEach(function (found) {
+      found.forEach(function (s, doc) {
         var t = total.get(doc) || { doc: doc, score: 0, hits: 0 };
         t.score += s; t.hits++;
         total.set(doc, t);
       });
     });
-    // A few words must all be there; of a pasted error message, most.
-    var need = words.length <= 3 ? words.length : Math.ceil(words.length * 0.6);
     var typed = text.trim().toLowerCase();
     return Array.from(total.values())
       .filter(function (t) { return t.hits >= need; })
@@ -104,7 +115,7 @@
         var title = index.docs[t.doc][0].toLowerCase();
         if (title === typed) t.score += 1e6;
         else if (title.startsWith(typed)) t.score *= 1.5;
-        t.score *= t.hits / words.length;
+        t.score *= t.hits / all.length;
         return t;
       })
       .sort(function (a, b) { return b.score - a.score || a.doc - b.doc; })
