@@ -110,6 +110,10 @@ func applyRequest(p place, uid types.UID, w *step.ApplyWrite) (request, error) {
 	if err != nil {
 		return r, r.wrap(err)
 	}
+	if w.Subresource != "" {
+		r.path += "/" + url.PathEscape(w.Subresource)
+		r.what = strings.Replace(r.what, "/"+p.name, "/"+p.name+"/"+w.Subresource, 1)
+	}
 	r.method, r.contentType, r.body = http.MethodPatch, string(types.ApplyPatchType), body
 	r.query.Set("fieldManager", Manager)
 	r.query.Set("fieldValidation", metav1.FieldValidationStrict)

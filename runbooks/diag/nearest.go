@@ -17,7 +17,9 @@ func Nearest(word string, candidates []string) string {
 			return c
 		}
 	}
-	best, bestDist := "", max(1, len([]rune(word))/3)+1
+	n := len([]rune(word))
+	// A word of one letter is as near to any other of one letter.
+	best, bestDist := "", min(max(1, n/3)+1, n)
 	for _, c := range sorted {
 		if d := distance([]rune(strings.ToLower(word)), []rune(strings.ToLower(c))); d < bestDist {
 			best, bestDist = c, d

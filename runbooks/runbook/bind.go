@@ -29,7 +29,7 @@ type binder struct {
 
 func (b *binder) action() step.Action {
 	action := b.step.Kind.New()
-	dec := &yamldoc.Decoder{Source: b.src, List: b.list, String: b.text,
+	dec := &yamldoc.Decoder{Source: b.src, List: b.list, String: b.text, Elsewhere: b.elsewhere,
 		Types: map[reflect.Type]func(*yamldoc.Decoder, *yaml.Node, reflect.Value){
 			reflect.TypeFor[step.Condition](): func(_ *yamldoc.Decoder, n *yaml.Node, v reflect.Value) {
 				v.Set(reflect.ValueOf(b.cond(n)))
@@ -37,7 +37,20 @@ func (b *binder) action() step.Action {
 		}}
 	dec.Into(b.step.args, action, b.step.Kind.Name)
 	step.SetTimeout(action, b.step.Timeout)
+	if roled, ok := action.(step.Roled); ok {
+		roled.SetRole(b.step.Role)
+	}
 	return action
+}
+
+// elsewhere knows the keys that belong to the step, beside its verb.
+func (b *binder) elsewhere(key string) string {
+	for _, f := range yamldoc.Fields(reflect.TypeFor[common]()) {
+		if f.Name == key {
+			return key + " belongs to the step, beside " + b.step.Kind.Name
+		}
+	}
+	return ""
 }
 
 // Bind returns the step's action with its expressions evaluated on vars, whose

@@ -39,6 +39,16 @@ type Cluster interface {
 	Do(ctx context.Context, w Write) (*unstructured.Unstructured, error)
 }
 
+// Identity says which cluster it is and who asks. A cluster is its kube-system
+// UID; the rest is for people to recognise it by.
+type Identity struct {
+	Context string
+	Server  string
+	User    string // "" if the server does not say
+	Version string
+	UID     types.UID
+}
+
 // Served is how a cluster serves a resource.
 type Served struct {
 	Version    string // such as v1beta1
@@ -79,18 +89,22 @@ type Query struct {
 }
 
 // Write is one change of one object. Exactly one of Apply, Patch and Delete
-// is set.
+// is set. Before is the object as the step has just read it, nil if it has not;
+// it goes into the journal and saves reading it again.
 type Write struct {
 	Ref    Ref
+	Before *unstructured.Unstructured
 	Apply  *ApplyWrite
 	Patch  *PatchWrite
 	Delete *DeleteWrite
 }
 
 // ApplyWrite is a server-side apply. Force takes fields over from others.
+// Subresource is "" for the object itself, or such as "status".
 type ApplyWrite struct {
-	Object *unstructured.Unstructured
-	Force  bool
+	Object      *unstructured.Unstructured
+	Force       bool
+	Subresource string
 }
 
 // PatchWrite is a patch of the given type.

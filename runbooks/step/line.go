@@ -8,9 +8,11 @@ type Line struct {
 	// Note is a comment shown above the command.
 	Note string
 	// Assign names the shell variable that takes the command's output; Default
-	// is used if that is empty. Both may be "".
+	// is used if that is empty, or if there is no command. Both may be "".
 	Assign  string
 	Default string
+	// Env entries, NAME=value, are set for the command alone.
+	Env []string
 	// Words is the argument list. Words may hold markers.
 	Words []string
 	// Stdin is given to the command as a here-document.

@@ -55,9 +55,19 @@ func (w *shellWriter) line(l Line, indent string) {
 			w.text(indent + "# " + Readable(note) + "\n")
 		}
 	}
+	if len(l.Words) == 0 {
+		w.assignment(l, indent)
+		return
+	}
 	w.text(indent)
 	if l.Assign != "" {
 		w.text(ShellName(l.Assign) + "=$(")
+	}
+	for _, env := range l.Env {
+		name, value, _ := strings.Cut(env, "=")
+		w.text(name + "=")
+		w.word(value)
+		w.text(" ")
 	}
 	w.words(l.Words, indent)
 	here := ""
@@ -82,6 +92,24 @@ func (w *shellWriter) line(l Line, indent string) {
 	}
 }
 
+// assignment writes a line without a command: a variable set to its default,
+// or only a note.
+func (w *shellWriter) assignment(l Line, indent string) {
+	if l.Assign == "" {
+		w.trimNewline()
+		return
+	}
+	w.text(indent + ShellName(l.Assign) + "=")
+	w.word(l.Default)
+}
+
+// trimNewline takes back the line break after a note that nothing follows.
+func (w *shellWriter) trimNewline() {
+	if n := len(w.parts); n > 0 && w.parts[n-1].Kind == 0 {
+		w.parts[n-1].Text = strings.TrimSuffix(w.parts[n-1].Text, "\n")
+	}
+}
+
 func (w *shellWriter) loop(l *Loop, indent string) {
 	w.text(" |\n" + indent + "while read -r " + strings.Join(l.Vars, " ") + "; do\n")
 	for _, do := range l.Do {
@@ -101,7 +129,7 @@ func (w *shellWriter) words(words []string, indent string) {
 		size := quotedWidth(word)
 		switch {
 		case i == 0:
-		case strings.HasPrefix(word, "-") && width+size > lineWidth:
+		case strings.HasPrefix(word, "-") && width+size+valueWidth(words[i:]) > lineWidth:
 			w.text(" \\\n" + indent + "  ")
 			width = len(indent) + 2
 		default:
@@ -110,6 +138,15 @@ func (w *shellWriter) words(words []string, indent string) {
 		w.word(word)
 		width += size + 1
 	}
+}
+
+// valueWidth is the width of the value that follows a flag, so that the two
+// stay on one line.
+func valueWidth(words []string) int {
+	if len(words) < 2 || strings.Contains(words[0], "=") || strings.HasPrefix(words[1], "-") {
+		return 0
+	}
+	return 1 + quotedWidth(words[1])
 }
 
 func quotedWidth(word string) int {

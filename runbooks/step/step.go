@@ -73,6 +73,12 @@ type Selecter interface {
 	Select(jsonPath string) Line
 }
 
+// Roled is an Action that hands its cluster over to something else.
+type Roled interface {
+	// SetRole tells the action the role it works on, "" for none.
+	SetRole(role string)
+}
+
 // Timed is an Action that waits, and so has to know how long it may: the
 // step's timeout stands in its kubectl lines too. Embed [Timeout].
 type Timed interface{ setTimeout(d time.Duration) }
@@ -165,6 +171,9 @@ type Preview struct {
 	Said string
 	// Changes are the objects it would touch, in the order it would.
 	Changes []Change
+	// Idle says that Run would change nothing. It is false where that cannot
+	// be told, and for steps that only read.
+	Idle bool
 	// Value is what the result would be, if Known; a step that only reads
 	// knows it, so that the plan can go on from there.
 	Value any

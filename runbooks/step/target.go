@@ -15,7 +15,7 @@ type Strings []string
 // Target says which objects a verb works on. It is embedded in the arguments
 // of the verbs that work on objects, so that all of them select alike.
 type Target struct {
-	Resource      Strings `yaml:"resource,required" doc:"What kind of object, as kubectl names it: plural.group, such as pods or deployments.apps. Several may be listed."`
+	Resource      Strings `yaml:"resource,required,single" doc:"What kind of object, as kubectl names it: plural.group, such as pods or deployments.apps. Several may be listed."`
 	Namespace     string  `yaml:"namespace" doc:"The namespace to look in. Without it the objects are cluster-scoped, or allNamespaces is set."`
 	AllNamespaces bool    `yaml:"allNamespaces" doc:"Look in every namespace."`
 	Name          string  `yaml:"name" doc:"The one object of this name."`

@@ -21,6 +21,9 @@ type Decoder struct {
 	// field is raw. want is string, []string or any: what the field takes.
 	// It returns the value to use instead, or false to use the text.
 	String func(n *yaml.Node, want reflect.Type) (any, bool)
+	// Elsewhere, if set, says where a key belongs that is unknown where it
+	// stands; "" if it knows nothing of it.
+	Elsewhere func(key string) string
 	// Types decodes values of particular types its own way.
 	Types map[reflect.Type]func(d *Decoder, n *yaml.Node, v reflect.Value)
 }
@@ -202,7 +205,14 @@ func (d *Decoder) structure(n *yaml.Node, v reflect.Value, what string) {
 
 // Unknown reports a key that is none of known.
 func (d *Decoder) Unknown(key *yaml.Node, what string, known []string) {
-	d.List.AddHint(d.Pos(key), diag.DidYouMean(key.Value, known), "unknown key %q in %s", key.Value, what)
+	hint := ""
+	if d.Elsewhere != nil && diag.Nearest(key.Value, known) == "" {
+		hint = d.Elsewhere(key.Value)
+	}
+	if hint == "" {
+		hint = diag.DidYouMean(key.Value, known)
+	}
+	d.List.AddHint(d.Pos(key), hint, "unknown key %q in %s", key.Value, what)
 }
 
 // Missing reports a key that a mapping must have.
