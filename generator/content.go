@@ -10,7 +10,6 @@ import (
 
 	"rutter/generator/markdown"
 	"rutter/runbooks/diag"
-	"rutter/runbooks/runbook"
 	"rutter/runbooks/yamldoc"
 )
 
@@ -180,7 +179,7 @@ func (b *builder) checkMeta() {
 	}
 	anchors := map[string]*doc{}
 	for _, d := range b.docs {
-		if rb := d.meta.Runbook; rb != "" && !slices.Contains(paths, rb) {
+		if rb := d.meta.Runbook; rb != "" && !b.hasRunbook(rb) {
 			b.diags.AddHint(d.at["runbook"], diag.DidYouMean(rb, paths), "no runbook %s", rb)
 		}
 		a := d.meta.Anchor
@@ -194,11 +193,12 @@ func (b *builder) checkMeta() {
 	}
 }
 
-func (b *builder) runbook(p string) *runbook.Runbook {
-	for _, rb := range b.runbooks {
-		if rb.Path == p {
-			return rb
-		}
+// hasRunbook reports whether there is a runbook file, be it in order or not:
+// what is wrong with one is reported once, where it is.
+func (b *builder) hasRunbook(p string) bool {
+	if !fs.ValidPath(p) {
+		return false
 	}
-	return nil
+	_, err := fs.Stat(b.cfg.Runbooks, p+".yaml")
+	return err == nil
 }

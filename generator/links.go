@@ -52,7 +52,7 @@ func (b *builder) outOf(source string) (string, bool) {
 	}
 	name, ok := strings.CutPrefix(source, runbooksDir+"/")
 	name, yaml := strings.CutSuffix(name, ".yaml")
-	if !ok || !yaml || b.runbook(name) == nil {
+	if !ok || !yaml || !b.hasRunbook(name) {
 		return "", false
 	}
 	return runbookPath(name), true

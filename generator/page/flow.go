@@ -48,8 +48,17 @@ func flow(steps, finally []Step) []FlowDrawing {
 	cells, label := flowCells(steps, finally)
 	return []FlowDrawing{
 		drawFlow(cells, label, "upright", 320, 1),
-		drawFlow(cells, label, "across", 704, min(max(len(cells), 2), 4)),
+		drawFlow(cells, label, "across", 704, acrossColumns(len(cells))),
 	}
+}
+
+// acrossColumns is how many boxes stand side by side: few in a long flow, whose
+// titles then have room.
+func acrossColumns(cells int) int {
+	if cells > 8 {
+		return 3
+	}
+	return min(max(cells, 2), 4)
 }
 
 func flowCells(steps, finally []Step) ([]cell, string) {
@@ -114,15 +123,18 @@ func node(c cell, number, x, y, w int) FlowNode {
 	for i, l := range lines {
 		n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*i, Text: l})
 	}
-	note := fit(c.note, w)[0]
-	n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*len(lines) + 2, Text: note, Class: "dim"})
+	note := []rune(c.note)
+	if limit := (w - 8) / 6; len(note) > limit {
+		note = append(note[:limit-1], '…')
+	}
+	n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*len(lines) + 2, Text: string(note), Class: "dim"})
 	return n
 }
 
-// fit breaks a text into at most two lines of a box. Letters are taken to be
-// 7 wide, which holds for the theme's fonts at its size, rounded up.
+// fit breaks a text into at most two lines of a box. Letters are taken to be 7.4
+// wide, which the widest of the usual fonts needs at the theme's size.
 func fit(text string, w int) []string {
-	limit := (w - 12) / 7
+	limit := (w - 8) * 10 / 74
 	if utf8.RuneCountInString(text) <= limit {
 		return []string{text}
 	}

@@ -18,8 +18,12 @@ type Grant struct {
 	Manifest template.HTML
 }
 
-// GrantRow is one line of the table.
-type GrantRow struct{ Resource, Verbs, Where string }
+// GrantRow is one line of the table: resources that take the same verbs at the
+// same place.
+type GrantRow struct {
+	Where, Verbs string
+	Resources    []string
+}
 
 func (b *builder) grants() []Grant {
 	byRole := map[string][]step.Permission{}
@@ -64,31 +68,60 @@ func resourceName(p step.Permission) string {
 	return s
 }
 
+// rows groups permissions by where they hold and which verbs they give. What a
+// wider permission includes is not said again.
 func rows(ps []step.Permission) []GrantRow {
-	type key struct{ resource, where string }
-	verbs := map[key]map[string]bool{}
+	type place struct{ where, resource string }
+	verbs := map[place]map[string]bool{}
 	for _, p := range ps {
-		where := "everywhere"
-		if p.Namespace != "" {
-			where = "namespace " + step.Readable(p.Namespace)
+		if slices.ContainsFunc(ps, func(q step.Permission) bool { return q != p && q.Allows(p) && !p.Allows(q) }) {
+			continue
 		}
-		if p.Name != "" {
-			where = step.Readable(p.Name) + map[bool]string{true: " in " + where}[p.Namespace != ""]
-		}
-		k := key{resourceName(p), where}
+		k := place{where(p), resourceName(p)}
 		if verbs[k] == nil {
 			verbs[k] = map[string]bool{}
 		}
 		verbs[k][p.Verb] = true
 	}
-	var out []GrantRow
+	type group struct{ where, verbs string }
+	resources := map[group][]string{}
 	for k, vs := range verbs {
-		out = append(out, GrantRow{k.resource, strings.Join(sortVerbs(vs), ", "), k.where})
+		g := group{k.where, strings.Join(sortVerbs(vs), ", ")}
+		resources[g] = append(resources[g], k.resource)
+	}
+	var out []GrantRow
+	for g, names := range resources {
+		slices.Sort(names)
+		out = append(out, GrantRow{Where: g.where, Verbs: g.verbs, Resources: names})
 	}
 	slices.SortFunc(out, func(a, b GrantRow) int {
-		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Where, b.Where))
+		return cmp.Or(compareBool(a.Where != everywhere, b.Where != everywhere), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Verbs, b.Verbs))
 	})
 	return out
+}
+
+const everywhere = "everywhere"
+
+func where(p step.Permission) string {
+	switch {
+	case p.Name != "" && p.Namespace != "":
+		return step.Readable(p.Name) + " in namespace " + step.Readable(p.Namespace)
+	case p.Name != "":
+		return "only " + step.Readable(p.Name)
+	case p.Namespace != "":
+		return "in namespace " + step.Readable(p.Namespace)
+	}
+	return everywhere
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // clusterRole writes a ClusterRole that grants the permissions in every

@@ -21,7 +21,7 @@ type Step struct {
 	Doc               template.HTML
 	Ask               template.HTML
 	Formulas          []Formula
-	Lines             []Token
+	Lines             [][]Token
 	Outcomes          []Outcome
 	Rescue            []Step
 }
@@ -61,9 +61,7 @@ func (b *builder) step(s *runbook.Step) Step {
 	if s.Approve != nil {
 		d.Ask = b.sentence(s.Approve)
 	}
-	if lines := s.Lines(); len(lines) > 0 {
-		d.Lines = tokens(step.Tokens(lines, s.Context()))
-	}
+	d.Lines = lines(tokens(step.Tokens(s.Lines(), s.Context())))
 	if s.Kind.Named {
 		for _, o := range s.Outputs {
 			d.Formulas = append(d.Formulas, Formula{o.Name, o.Value.Source()})

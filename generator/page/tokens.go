@@ -1,6 +1,7 @@
 package page
 
 import (
+	"html/template"
 	"regexp"
 	"strings"
 
@@ -16,6 +17,35 @@ type Token struct {
 	// Quote says how the shell will read what is filled in: b bare, s within
 	// single quotes, h in a here-document, x in one that expands.
 	Quote string
+}
+
+// HTML returns the text with places to break a long list of names; the text
+// content of the page stays the command, to the byte.
+func (t Token) HTML() template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(t.Text), ",", ",<wbr>"))
+}
+
+// lines splits tokens into lines, each with its newline, so that the page can
+// indent what it wraps.
+func lines(ts []Token) [][]Token {
+	out := [][]Token{nil}
+	for _, t := range ts {
+		for piece := range strings.SplitAfterSeq(t.Text, "\n") {
+			if piece == "" {
+				continue
+			}
+			last := len(out) - 1
+			t.Text = piece
+			out[last] = append(out[last], t)
+			if strings.HasSuffix(piece, "\n") {
+				out = append(out, nil)
+			}
+		}
+	}
+	if n := len(out) - 1; out[n] == nil {
+		out = out[:n]
+	}
+	return out
 }
 
 // tokens adds to the pieces of a command what the page needs.

@@ -48,17 +48,17 @@
     return copy.textContent.replace(/\n+$/, '');
   }
 
-  // Long lines: scroll, or wrap for this reader from now on.
+  // Long commands are wrapped; a reader may have them scroll from now on.
   function wrap(yes) {
-    root.classList.toggle('wrap', yes);
+    root.classList.toggle('nowrap', !yes);
     document.querySelectorAll('button.wrapper').forEach(function (b) { b.setAttribute('aria-pressed', String(yes)); });
   }
   on('button.wrapper', 'click', function () {
-    var yes = !root.classList.contains('wrap');
+    var yes = root.classList.contains('nowrap');
     wrap(yes);
-    try { localStorage.setItem('rutter:wrap', yes ? '1' : ''); } catch (e) { /* for this page only */ }
+    try { localStorage.setItem('rutter:nowrap', yes ? '' : '1'); } catch (e) { /* for this page only */ }
   });
-  try { wrap(localStorage.getItem('rutter:wrap') === '1'); } catch (e) { /* scroll */ }
+  try { wrap(localStorage.getItem('rutter:nowrap') !== '1'); } catch (e) { /* wrap */ }
 
   // An anchor inside of something folded opens it; so does printing.
   function reveal() {
