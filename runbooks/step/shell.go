@@ -70,25 +70,36 @@ func (w *shellWriter) line(l Line, indent string) {
 		w.text(" ")
 	}
 	w.words(l.Words, indent)
-	here := ""
 	if l.Stdin != "" {
-		here = hereWord(l.Stdin)
-		w.text(" <<" + here)
+		w.text(" <<" + hereWord(l.Stdin))
 	}
-	if l.Assign != "" {
-		w.text(")")
+	if l.Each != nil {
+		w.text(" |")
 	}
 	if l.Stdin != "" {
-		w.hereDocument(l.Stdin, strings.Trim(here, "'"))
+		w.hereDocument(l.Stdin)
 	}
+	w.closeAssignment(l, indent)
+	if l.Each != nil {
+		w.loop(l.Each, indent)
+	}
+}
+
+// closeAssignment ends the command substitution. A here-document has to end
+// inside of it: where it begins after the parenthesis, shells disagree.
+func (w *shellWriter) closeAssignment(l Line, indent string) {
+	if l.Assign == "" {
+		return
+	}
+	if l.Stdin != "" {
+		w.text("\n")
+	}
+	w.text(")")
 	if l.Default != "" {
 		name := ShellName(l.Assign)
 		w.text("\n" + indent + name + "=${" + name + ":-")
 		w.word(l.Default)
 		w.text("}")
-	}
-	if l.Each != nil {
-		w.loop(l.Each, indent)
 	}
 }
 
@@ -111,7 +122,7 @@ func (w *shellWriter) trimNewline() {
 }
 
 func (w *shellWriter) loop(l *Loop, indent string) {
-	w.text(" |\n" + indent + "while read -r " + strings.Join(l.Vars, " ") + "; do\n")
+	w.text("\n" + indent + "while read -r " + strings.Join(l.Vars, " ") + "; do\n")
 	for _, do := range l.Do {
 		w.line(do, indent+"  ")
 		w.text("\n")
@@ -135,7 +146,11 @@ func (w *shellWriter) words(words []string, indent string) {
 		default:
 			w.text(" ")
 		}
-		w.word(word)
+		if i == 0 && strings.Contains(word, "=") {
+			w.quoted(word) // a bare name=value would be an assignment
+		} else {
+			w.word(word)
+		}
 		width += size + 1
 	}
 }
@@ -166,28 +181,43 @@ var safeRE = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
 // single quotes, with what the reader fills in, since that is typed over; shell
 // variables go into double quotes outside of them.
 func (w *shellWriter) word(word string) {
-	parts := Parts(word)
-	quote := word == ""
-	for _, p := range parts {
+	quote := false
+	for _, p := range Parts(word) {
 		quote = quote || p.Kind == 0 && !safeRE.MatchString(p.Text)
+	}
+	if word == "" || quote {
+		w.quoted(word)
+		return
+	}
+	for _, p := range Parts(word) {
+		switch {
+		case p.isShellVariable():
+			w.variable(p)
+		case p.Kind != 0:
+			w.parts = append(w.parts, p)
+		default:
+			w.text(p.Text)
+		}
+	}
+}
+
+// quoted writes one argument in single quotes, left for shell variables only.
+func (w *shellWriter) quoted(word string) {
+	if word == "" {
+		w.text("''")
 	}
 	open := false
 	toggle := func(on bool) {
-		if quote && open != on {
+		if open != on {
 			w.text("'")
 			open = on
 		}
 	}
-	if word == "" {
-		w.text("''")
-	}
-	for _, p := range parts {
+	for _, p := range Parts(word) {
 		switch {
 		case p.isShellVariable():
 			toggle(false)
-			w.text(`"`)
-			w.parts = append(w.parts, p)
-			w.text(`"`)
+			w.variable(p)
 		case p.Kind != 0:
 			toggle(true)
 			w.parts = append(w.parts, p)
@@ -197,6 +227,12 @@ func (w *shellWriter) word(word string) {
 		}
 	}
 	toggle(false)
+}
+
+func (w *shellWriter) variable(p Part) {
+	w.text(`"`)
+	w.parts = append(w.parts, p)
+	w.text(`"`)
 }
 
 func (p Part) isShellVariable() bool { return p.Kind == OutputMark || p.Kind == RowMark }
@@ -216,8 +252,9 @@ func hereWord(text string) string {
 	return "'" + word + "'"
 }
 
-func (w *shellWriter) hereDocument(text, end string) {
-	expands := hereWord(text)[0] != '\''
+func (w *shellWriter) hereDocument(text string) {
+	word := hereWord(text)
+	expands := word[0] != '\''
 	w.text("\n")
 	for _, p := range Parts(text) {
 		switch {
@@ -234,5 +271,5 @@ func (w *shellWriter) hereDocument(text, end string) {
 	if !strings.HasSuffix(text, "\n") {
 		w.text("\n")
 	}
-	w.text(end)
+	w.text(strings.Trim(word, "'"))
 }
