@@ -57,7 +57,7 @@ func Run(ctx context.Context, job *Job, opt Options) (*Report, error) {
 	r := &runner{job: job, opt: opt, report: &Report{Outcome: OutcomeDone, Started: opt.Now()}}
 	soft, cancel := merge(ctx, opt.Interrupt)
 	defer cancel()
-	timed, cancel := context.WithTimeout(soft, job.Runbook.Deadline)
+	timed, cancel := context.WithTimeoutCause(soft, job.Runbook.Deadline, fmt.Errorf("the run's deadline of %s is over", job.Runbook.Deadline))
 	defer cancel()
 
 	vars := job.vars()
@@ -78,13 +78,16 @@ func Run(ctx context.Context, job *Job, opt Options) (*Report, error) {
 
 // merge returns a context that ends with either of two.
 func merge(ctx, other context.Context) (context.Context, context.CancelFunc) {
-	merged, cancel := context.WithCancel(ctx)
+	merged, cancel := context.WithCancelCause(ctx)
 	if other == nil {
-		return merged, cancel
+		return merged, func() { cancel(nil) }
 	}
-	stop := context.AfterFunc(other, cancel)
-	return merged, func() { stop(); cancel() }
+	stop := context.AfterFunc(other, func() { cancel(errInterrupted) })
+	return merged, func() { stop(); cancel(nil) }
 }
+
+// errInterrupted is why waits end after a signal.
+var errInterrupted = errors.New("interrupted")
 
 type runner struct {
 	job     *Job
@@ -131,7 +134,7 @@ func (r *runner) finally(ctx context.Context, vars expr.Vars, interrupted bool) 
 	if reserve == 0 {
 		reserve = DefaultReserve
 	}
-	ctx, cancel := context.WithTimeout(ctx, reserve)
+	ctx, cancel := context.WithTimeoutCause(ctx, reserve, fmt.Errorf("the %s for the steps at the end are over", reserve))
 	defer cancel()
 	r.event(Event{Finally: &FinallyStart{Interrupted: interrupted, Reserved: reserve}})
 	for _, s := range r.job.Runbook.Steps {
@@ -245,7 +248,7 @@ func (r *runner) end(rep StepReport, values map[string]any) error {
 
 // attempt does the work of a step and fills in its report.
 func (r *runner) attempt(ctx context.Context, s *runbook.Step, vars expr.Vars, rep *StepReport) (map[string]any, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.Timeout, fmt.Errorf("the step's time of %s is over", s.Timeout))
 	defer cancel()
 	with := r.job.stepVars(vars, s)
 	if skip, _, err := condition(ctx, s, with); err != nil || skip {
