@@ -32,6 +32,8 @@ func (b *builder) runbookPages() error {
 			Highlight: highlight,
 		})
 		d.Site, d.Path = b.site, out
+		dir := path.Dir(out)
+		d.FilePath, d.SourcePath = dir+"/"+d.File, dir+"/source/index.html"
 		d.Crumbs = []page.Link{{Title: "Runbooks", Path: cataloguePath}}
 		if group := groupName(rb); group != "" {
 			d.Crumbs = append(d.Crumbs, page.Link{Title: group, Path: cataloguePath + "#" + markdown.Slug(group)})
@@ -46,8 +48,23 @@ func (b *builder) runbookPages() error {
 		if err := b.put(out, func(w io.Writer) error { return b.theme.Runbook(w, d) }); err != nil {
 			return err
 		}
+		if err := b.runbookSource(rb, d); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// runbookSource puts the file of a runbook beside its page, to read and to take
+// along: it is as long as the page, and few readers want it.
+func (b *builder) runbookSource(rb *runbook.Runbook, d page.Runbook) error {
+	b.tree[d.FilePath] = []byte(rb.Source.Text)
+	a := page.Article{
+		Frame: b.frame(d.SourcePath, rb.Title+": the source", "What the page and the run are made from."),
+		Body:  highlight(rb.Source.Text, "yaml", d.File),
+	}
+	a.Crumbs = append(append(a.Crumbs, d.Crumbs...), page.Link{Title: rb.Title, Path: d.Path})
+	return b.put(d.SourcePath, func(w io.Writer) error { return b.theme.Article(w, a) })
 }
 
 // groupName is the topic of a runbook, as a heading: by its labels, else by

@@ -13,25 +13,26 @@ type FlowDrawing struct {
 	Class         string
 	Width, Height int
 	Label         string
+	Box           FlowBox
 	Nodes         []FlowNode
-	Lines         []FlowLine
+	Path          string // all connections, as the d of an SVG path
 }
 
-// FlowNode is a step: a box that links to it.
+// FlowBox is the shape of every box, seen from its middle.
+type FlowBox struct{ X, Y, W, H int }
+
+// FlowNode is a step: a box that links to it, with its middle at X and Y.
 type FlowNode struct {
 	Anchor, Class string
-	X, Y, W, H    int
+	X, Y          int
 	Texts         []FlowText
 }
 
-// FlowText is a line in a box, centred at X.
+// FlowText is a line in a box, Y below the middle.
 type FlowText struct {
-	X, Y        int
+	Y           int
 	Text, Class string
 }
-
-// FlowLine is a connection, as the d of an SVG path.
-type FlowLine struct{ D, Class string }
 
 // cell is what goes into a box.
 type cell struct {
@@ -87,15 +88,20 @@ func flowCells(steps, finally []Step) ([]cell, string) {
 // drawFlow lays the cells out row by row.
 func drawFlow(cells []cell, label, class string, width, columns int) FlowDrawing {
 	rows := (len(cells) + columns - 1) / columns
-	d := FlowDrawing{Class: class, Width: width, Height: max(rows*(boxHeight+gapY)-gapY+4, 4), Label: label}
 	w := (width - 4 - (columns-1)*gapX) / columns
+	d := FlowDrawing{
+		Class: class, Width: width, Height: max(rows*(boxHeight+gapY)-gapY+4, 4), Label: label,
+		Box: FlowBox{X: -w / 2, Y: -boxHeight / 2, W: w, H: boxHeight},
+	}
+	var path strings.Builder
 	for i, c := range cells {
 		x, y := 2+(i%columns)*(w+gapX), 2+(i/columns)*(boxHeight+gapY)
-		d.Nodes = append(d.Nodes, node(c, i+1, x, y, w))
+		d.Nodes = append(d.Nodes, node(c, i+1, x+w/2, y+boxHeight/2, w))
 		if i+1 < len(cells) {
-			d.Lines = append(d.Lines, FlowLine{D: connection(i, columns, x, y, w)})
+			path.WriteString(connection(i, columns, x, y, w))
 		}
 	}
+	d.Path = path.String()
 	return d
 }
 
@@ -109,25 +115,24 @@ func connection(i, columns, x, y, w int) string {
 	case (i+1)%columns != 0:
 		return fmt.Sprintf("M%d %dh%dm-5-4 5 4-5 4", x+w, mid, gapX-1)
 	}
-	down := y + boxHeight + gapY/2
-	return fmt.Sprintf("M%d %dv%dH%dv%dm-4-5 4 5 4-5", x+w/2, y+boxHeight, gapY/2, 2+w/2, y+boxHeight+gapY-1-down)
+	return fmt.Sprintf("M%d %dv%dH%dv%dm-4-5 4 5 4-5", x+w/2, y+boxHeight, gapY/2, 2+w/2, gapY/2-1)
 }
 
 func node(c cell, number, x, y, w int) FlowNode {
-	n := FlowNode{Anchor: c.anchor, Class: c.class, X: x, Y: y, W: w, H: boxHeight}
+	n := FlowNode{Anchor: c.anchor, Class: c.class, X: x, Y: y}
 	lines := fit(fmt.Sprintf("%d  %s", number, c.title), w)
-	top := y + 25
+	top := -4
 	if len(lines) == 2 {
-		top = y + 19
+		top = -10
 	}
 	for i, l := range lines {
-		n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*i, Text: l})
+		n.Texts = append(n.Texts, FlowText{Y: top + 15*i, Text: l})
 	}
 	note := []rune(c.note)
 	if limit := (w - 8) / 6; len(note) > limit {
 		note = append(note[:limit-1], '…')
 	}
-	n.Texts = append(n.Texts, FlowText{X: x + w/2, Y: top + 15*len(lines) + 2, Text: string(note), Class: "dim"})
+	n.Texts = append(n.Texts, FlowText{Y: top + 15*len(lines) + 2, Text: string(note), Class: "dim"})
 	return n
 }
 

@@ -97,15 +97,15 @@ func TestFlowFitsItsBoxes(t *testing.T) {
 		{Anchor: "step-c", Title: "Averyveryverylongwordthatdoesnotfitanywhereatallinabox", Effect: Effect{"reads", "reads"}},
 	}
 	for _, d := range flow(steps, nil) {
-		if len(d.Nodes) != 3 || len(d.Lines) != 2 {
-			t.Errorf("%s: %d boxes and %d lines, want 3 and 2", d.Class, len(d.Nodes), len(d.Lines))
+		if lines := strings.Count(d.Path, "M"); len(d.Nodes) != 3 || lines != 2 {
+			t.Errorf("%s: %d boxes and %d lines, want 3 and 2", d.Class, len(d.Nodes), lines)
 		}
 		for _, n := range d.Nodes {
-			if n.X < 0 || n.X+n.W > d.Width || n.Y+n.H > d.Height {
+			if n.X+d.Box.X < 0 || n.X-d.Box.X > d.Width || n.Y+d.Box.Y < 0 || n.Y-d.Box.Y > d.Height {
 				t.Errorf("%s: box %s leaves the drawing", d.Class, n.Anchor)
 			}
 			for _, text := range n.Texts {
-				if 7*len([]rune(text.Text)) > n.W && text.Class == "" {
+				if 7*len([]rune(text.Text)) > d.Box.W && text.Class == "" {
 					t.Errorf("%s: %q is too long for its box", d.Class, text.Text)
 				}
 			}

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"path"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ type Runbook struct {
 	Finally     []Step
 	Undo        []string
 	Grants      []Grant
-	File        string
-	Source      template.HTML
+	File        string // the name of the source
+	SourcePath  string // the page that shows it
+	FilePath    string // the file itself
 }
 
 // InputField is something the reader fills in: an input, or the context of a
@@ -67,8 +69,7 @@ func NewRunbook(rb *runbook.Runbook, m Markup) Runbook {
 		Effect: NewEffect(rb.Effect()),
 		Facts:  facts(rb),
 		Doc:    m.Prose(rb.Doc),
-		File:   "runbooks/" + rb.Source.Name,
-		Source: m.Highlight(rb.Source.Text, "yaml", rb.Source.Name),
+		File:   path.Base(rb.Source.Name),
 		Grants: b.grants(),
 		Undo:   undo(rb),
 	}

@@ -74,6 +74,7 @@
   });
 
   // The outline shows where one is.
+  var toc = document.querySelector('.toc');
   var links = Array.prototype.slice.call(document.querySelectorAll('.toc a'));
   var heads = links.map(function (a) { return document.getElementById(decodeURIComponent(a.hash.slice(1))); });
   var waiting = false;
@@ -81,7 +82,11 @@
     waiting = false;
     var current = 0;
     heads.forEach(function (h, i) { if (h && h.getBoundingClientRect().top < 120) current = i; });
-    links.forEach(function (a, i) { if (i === current) a.setAttribute('aria-current', 'true'); else a.removeAttribute('aria-current'); });
+    links.forEach(function (a, i) {
+      if (i !== current) return a.removeAttribute('aria-current');
+      a.setAttribute('aria-current', 'true');
+      toc.scrollTop = Math.max(0, a.offsetTop - toc.clientHeight / 2);
+    });
   }
   if (links.length) {
     addEventListener('scroll', function () { if (!waiting) { waiting = true; requestAnimationFrame(mark); } }, { passive: true });
