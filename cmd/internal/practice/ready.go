@@ -26,37 +26,45 @@ const (
 // or ctx is over. It starts what has to wait for the API server and records the
 // cluster's version.
 func (s *State) await(ctx context.Context, i int, begun time.Time) error {
-	spec := s.Clusters[i]
-	c := s.running[spec.Name]
-	client, err := c.creds.client()
-	if err != nil {
-		return fmt.Errorf("reach %s: %w", spec.Name, err)
+	w := &waiter{spec: s.Clusters[i], cluster: s.running[s.Clusters[i].Name], begun: begun, progress: s.opts.Progress}
+	var err error
+	if w.client, err = w.cluster.creds.client(); err != nil {
+		return fmt.Errorf("reach %s: %w", w.spec.Name, err)
 	}
-	defer client.CloseIdleConnections()
+	defer w.client.CloseIdleConnections()
 	// Ready includes the default roles.
-	if err := s.awaitPaths(ctx, spec, c, client, begun, "/readyz"); err != nil {
+	if err := w.until(ctx, "/readyz"); err != nil {
 		return err
 	}
 	if err := s.runRest(i); err != nil {
 		return err
 	}
 	const namespace = "/api/v1/namespaces/default"
-	if err := s.awaitPaths(ctx, spec, c, client, begun, namespace, namespace+"/serviceaccounts/default"); err != nil {
+	if err := w.until(ctx, namespace, namespace+"/serviceaccounts/default"); err != nil {
 		return err
 	}
-	version, err := serverVersion(ctx, client, spec.Server)
+	version, err := serverVersion(ctx, w.client, w.spec.Server)
 	if err != nil {
-		return fmt.Errorf("reach %s: %w", spec.Name, err)
+		return fmt.Errorf("reach %s: %w", w.spec.Name, err)
 	}
-	say(s.opts.Progress, "%s is ready after %s: Kubernetes %s at %s", spec.Name, seconds(begun), version, spec.Server)
+	say(w.progress, "%s is ready after %s: Kubernetes %s at %s", w.spec.Name, seconds(begun), version, w.spec.Server)
 	s.mu.Lock()
 	s.Clusters[i].Version = version
 	s.mu.Unlock()
 	return nil
 }
 
-// awaitPaths returns when the cluster answers each of the paths well.
-func (s *State) awaitPaths(ctx context.Context, spec Cluster, c *cluster, client *http.Client, begun time.Time, paths ...string) error {
+// waiter waits for one cluster.
+type waiter struct {
+	spec     Cluster
+	cluster  *cluster
+	client   *http.Client
+	begun    time.Time
+	progress io.Writer
+}
+
+// until returns when the cluster answers each of the paths well.
+func (w *waiter) until(ctx context.Context, paths ...string) error {
 	poll, report := time.NewTicker(readyPoll), time.NewTicker(readyReport)
 	defer poll.Stop()
 	defer report.Stop()
@@ -64,15 +72,15 @@ func (s *State) awaitPaths(ctx context.Context, spec Cluster, c *cluster, client
 	for {
 		select {
 		case <-poll.C:
-			if missing = answers(ctx, client, spec.Server, paths); missing == nil {
+			if missing = answers(ctx, w.client, w.spec.Server, paths); missing == nil {
 				return nil
 			}
 		case <-report.C:
-			say(s.opts.Progress, "waiting for %s, %s so far (%v)", spec.Name, seconds(begun), missing)
-		case p := <-c.exited:
-			return fmt.Errorf("%s: %s ended before the cluster was ready (%v)%s", spec.Name, p.name, p.err, tail(spec.Log()))
+			say(w.progress, "waiting for %s, %s so far (%v)", w.spec.Name, seconds(w.begun), missing)
+		case p := <-w.cluster.exited:
+			return fmt.Errorf("%s: %s ended before the cluster was ready (%v)%s", w.spec.Name, p.name, p.err, tail(w.spec.Log()))
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w; last seen: %v%s", spec.Name, context.Cause(ctx), missing, tail(spec.Log()))
+			return fmt.Errorf("%s: %w; last seen: %v%s", w.spec.Name, context.Cause(ctx), missing, tail(w.spec.Log()))
 		}
 	}
 }
