@@ -380,8 +380,10 @@ func (c *compiler) arguments(s *Step, at *place) {
 		s.conditions[n] = p
 		return step.Condition{Source: p.Source(), Equals: equality(result.env, p.Source())}
 	}
+	before := len(*c.list)
 	s.page = b.action()
-	if checker, ok := s.page.(step.Checker); ok {
+	// Arguments that could not be read say nothing about how they fit together.
+	if checker, ok := s.page.(step.Checker); ok && len(*c.list) == before {
 		for _, problem := range checker.Check() {
 			pos := c.dec.Pos(s.args)
 			if problem.Field != "" && s.args.Kind == yaml.MappingNode {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 
 	"rutter/runbooks/diag"
 	"rutter/runbooks/yamldoc"
@@ -32,6 +33,9 @@ func readConfig(path string) (config, error) {
 	}
 	if err != nil {
 		return cfg, err
+	}
+	if strings.TrimSpace(string(text)) == "" {
+		return cfg, nil // it only marks the folder
 	}
 	var list diag.List
 	src := diag.Source{Name: configFile, Text: yamldoc.Normalize(string(text))}

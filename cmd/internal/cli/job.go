@@ -155,7 +155,7 @@ func grant(rb *runbook.Runbook, missing []executor.MissingPermission) string {
 func preflight(ctx context.Context, env *Env, job *executor.Job, quiet bool) (*executor.Check, error) {
 	check, err := executor.Preflight(ctx, job)
 	if err != nil {
-		return nil, &codedError{exitRefused, err}
+		return nil, &codedError{exitRefused, fmt.Errorf("%w\n\thint: nothing was changed; see that the context is the right one and its server is up", err)}
 	}
 	out := style{env.Stdout, env.Color}
 	if !quiet {
