@@ -67,14 +67,14 @@ func (b *builder) faq() error {
 			ids.Take(questionID(q))
 		}
 	}
-	intro := b.convert(ix.src, faqPath, markdown.Options{IDs: ids})
+	intro := b.convert(ix.src, faqPath, markdown.Options{IDs: ids}, nil)
 	f := page.FAQ{Frame: b.frame(faqPath, ix.meta.Title, ix.meta.Summary), Body: trusted(intro.HTML)}
 	for _, t := range topics {
 		ft := page.FAQTopic{Title: t.title, ID: t.id}
 		f.TOC = append(f.TOC, page.Heading{ID: t.id, Title: t.title})
 		for _, q := range t.questions {
 			id := questionID(q)
-			answer := b.convert(q.src, faqPath, markdown.Options{IDs: ids, Shift: 2, Prefix: id + "-"})
+			answer := b.convert(q.src, faqPath, markdown.Options{IDs: ids, Shift: 2, Prefix: id + "-"}, nil)
 			ft.Questions = append(ft.Questions, page.FAQEntry{
 				Title: q.meta.Title, ID: id, Href: page.Rel(faqPath, q.out),
 				Body: trusted(answer.HTML), Runbook: b.card(faqPath, q.meta.Runbook),
@@ -93,7 +93,7 @@ func (b *builder) questions() error {
 		list = append(list, t.questions...)
 	}
 	for i, d := range list {
-		conv := b.convert(d.src, d.out, markdown.Options{})
+		conv := b.convert(d.src, d.out, markdown.Options{}, nil)
 		q := page.Question{
 			Frame: b.frame(d.out, d.meta.Title, d.meta.Summary), Symptoms: d.meta.Symptoms,
 			Body: trusted(conv.HTML), Runbook: b.card(d.out, d.meta.Runbook),

@@ -225,6 +225,20 @@ func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 	}
 }
 
+func TestProblemsInARunbooksProseHaveTheirPlace(t *testing.T) {
+	cfg := tiny(nil)
+	text := strings.Replace(tinyRunbook, "steps:\n", "doc: |\n  First.\n\n  See [it](gone.yaml).\nsteps:\n", 1)
+	cfg.Runbooks = fstest.MapFS{"repair.yaml": {Data: []byte(text)}}
+	_, err := generator.Render(context.Background(), cfg)
+	if err == nil {
+		t.Fatal("a broken link built")
+	}
+	want := "runbooks/repair.yaml:10:7: link to gone.yaml: there is no runbooks/gone.yaml"
+	if !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 const tinyRunbook = `apiVersion: rutter/v1
 kind: Runbook
 metadata: {name: repair}

@@ -83,13 +83,20 @@ func (b *builder) linkable() []string {
 
 func relative(from, to string) string { return page.Rel(from, to) }
 
-// convert renders a doc for a page and records where its links were written.
-func (b *builder) convert(src markdown.Source, out string, opts markdown.Options) *markdown.Document {
+// convert renders a source for a page and records where its links were written.
+// place, if not nil, turns places in the text into places in the file it is from.
+func (b *builder) convert(src markdown.Source, out string, opts markdown.Options, place func(diag.Pos) diag.Pos) *markdown.Document {
+	if place == nil {
+		place = func(p diag.Pos) diag.Pos { return p }
+	}
 	opts.Resolve = b.resolver(src.File, out)
 	d, diags := markdown.Convert(src, opts)
-	b.diags = append(b.diags, diags...)
+	for _, problem := range diags {
+		problem.Pos = place(problem.Pos)
+		b.diags = append(b.diags, problem)
+	}
 	for _, l := range d.Links {
-		b.origins[[2]string{out, l.Href}] = l.Pos
+		b.origins[[2]string{out, l.Href}] = place(l.Pos)
 	}
 	return d
 }

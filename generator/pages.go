@@ -11,6 +11,7 @@ import (
 
 	"rutter/generator/markdown"
 	"rutter/generator/page"
+	"rutter/runbooks/diag"
 )
 
 const (
@@ -71,7 +72,7 @@ func (b *builder) copyAssets() error {
 
 func (b *builder) home() error {
 	d := b.byPath["index.md"]
-	conv := b.convert(d.src, d.out, markdown.Options{})
+	conv := b.convert(d.src, d.out, markdown.Options{}, nil)
 	h := page.Home{Frame: b.frame(d.out, d.meta.Title, d.meta.Summary), Heading: d.meta.Title, Body: trusted(conv.HTML)}
 	for _, t := range b.topics() {
 		g := page.SymptomGroup{Title: t.title}
@@ -114,7 +115,7 @@ func (b *builder) articles() error {
 		}
 	}
 	for i, d := range list {
-		conv := b.convert(d.src, d.out, markdown.Options{})
+		conv := b.convert(d.src, d.out, markdown.Options{}, nil)
 		a := page.Article{Frame: b.frame(d.out, d.meta.Title, d.meta.Summary), Body: trusted(conv.HTML)}
 		a.TOC = outline(conv, 2)
 		a.Crumbs = b.crumbs(d)
@@ -177,7 +178,7 @@ func (b *builder) verbs() error {
 	d := page.Verbs{Frame: b.frame(verbsPath, "What a step can do",
 		"Each step of a runbook has one of these verbs. The page, the plan and the run follow from it.")}
 	for _, k := range b.cfg.Kinds {
-		prose := b.prose("", verbsPath)
+		prose := b.prose(diag.Source{Name: "the verb " + k.Name, Text: k.Doc}, verbsPath)
 		v := page.NewVerb(k, prose, func(s string) template.HTML { return highlight(s, "yaml", "an example") })
 		d.Verbs = append(d.Verbs, v)
 		d.TOC = append(d.TOC, page.Heading{ID: v.ID, Title: v.Name})

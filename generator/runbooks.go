@@ -8,27 +8,50 @@ import (
 
 	"rutter/generator/markdown"
 	"rutter/generator/page"
+	"rutter/runbooks/diag"
 	"rutter/runbooks/runbook"
 )
 
 // runbookPath returns the page of a runbook by its path in the catalogue.
 func runbookPath(p string) string { return "runbooks/" + p + "/index.html" }
 
-// prose returns what renders the Markdown inside of a YAML file. Its positions
-// are those of the file as a whole.
-func (b *builder) prose(file, out string) page.Prose {
+// prose returns what renders the Markdown inside of a YAML file. What is wrong
+// with it is reported where its line stands in the file, or for the whole file
+// if the same line stands there twice.
+func (b *builder) prose(src diag.Source, out string) page.Prose {
 	ids := &markdown.IDs{}
 	return func(text string) template.HTML {
-		d := b.convert(markdown.Source{File: file, Text: text}, out, markdown.Options{IDs: ids, Shift: 2})
+		in := diag.Source{Text: text}
+		place := func(pos diag.Pos) diag.Pos { return locate(src, in.Line(pos.Line), pos.Col) }
+		d := b.convert(markdown.Source{File: src.Name, Text: text}, out, markdown.Options{IDs: ids, Shift: 2}, place)
 		return trusted(d.HTML)
 	}
+}
+
+// locate finds the line of a file that holds a line of text and no other does.
+func locate(src diag.Source, text string, col int) diag.Pos {
+	text = strings.TrimSpace(text)
+	found := diag.Pos{File: src.Name}
+	n := 0
+	for line := range strings.Lines(src.Text) {
+		n++
+		i := strings.Index(line, text)
+		if i < 0 || text == "" {
+			continue
+		}
+		if found.Line > 0 {
+			return diag.Pos{File: src.Name}
+		}
+		found.Line, found.Col = n, diag.Col(line, i)+max(col, 1)-1
+	}
+	return found
 }
 
 func (b *builder) runbookPages() error {
 	for i, rb := range b.runbooks {
 		out := runbookPath(rb.Path)
 		d := page.NewRunbook(rb, page.Markup{
-			Prose:     b.prose(path.Join(runbooksDir, rb.Path+".yaml"), out),
+			Prose:     b.prose(diag.Source{Name: path.Join(runbooksDir, rb.Path+".yaml"), Text: rb.Source.Text}, out),
 			Highlight: highlight,
 		})
 		d.Site, d.Path = b.site, out
@@ -90,15 +113,17 @@ func groupName(rb *runbook.Runbook) string {
 func (b *builder) catalogue() error {
 	c := page.Catalogue{Frame: b.frame(cataloguePath, "Runbooks",
 		"Procedures to read, print or run. Each page and its run are made from the same file.")}
+	at := map[string]int{}
 	for _, rb := range b.runbooks {
 		group := groupName(rb)
-		n := len(c.Groups)
-		if n == 0 || c.Groups[n-1].Title != group {
+		i, ok := at[group]
+		if !ok {
+			i = len(c.Groups)
+			at[group] = i
 			c.Groups = append(c.Groups, page.CardGroup{Title: group, ID: markdown.Slug(group)})
 			c.TOC = append(c.TOC, page.Heading{ID: markdown.Slug(group), Title: group})
-			n++
 		}
-		c.Groups[n-1].Cards = append(c.Groups[n-1].Cards, *b.card(cataloguePath, rb.Path))
+		c.Groups[i].Cards = append(c.Groups[i].Cards, *b.card(cataloguePath, rb.Path))
 	}
 	return b.put(cataloguePath, func(w io.Writer) error { return b.theme.Catalogue(w, c) })
 }

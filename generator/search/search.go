@@ -2,8 +2,8 @@
 //
 // A [Doc] is a section of a page; [Build] turns them into an index, and
 // [Index.Script] into a JavaScript file, because a page opened from a file may
-// load scripts but fetch nothing. [Terms] cuts text into terms, and the script
-// of the site cuts what is typed by the same rules; a test keeps them alike.
+// load scripts but fetch nothing. [Terms] cuts text into terms; the script of the
+// theme cuts what is typed by the same rules, which a test in a browser sees to.
 package search
 
 import (
