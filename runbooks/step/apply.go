@@ -289,7 +289,7 @@ func established(ctx context.Context, r Reader, name string) error {
 func (a *apply) explain(ref Ref, err error) error {
 	status, ok := err.(apierrors.APIStatus)
 	if !apierrors.IsConflict(err) || !ok || status.Status().Details == nil {
-		return webhookHint(fmt.Errorf("apply %s: %w", ref, err))
+		return fmt.Errorf("apply %s: %w", ref, webhookHint(err, "it is asked before an object of this kind is made or changed"))
 	}
 	var fields []string
 	for _, c := range status.Status().Details.Causes {

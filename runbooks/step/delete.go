@@ -3,9 +3,12 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Delete returns the verb that deletes objects and waits until they are gone.
@@ -40,11 +43,10 @@ func (d *deletion) Effect() Effect { return Destroys }
 
 func (d *deletion) Check() []Problem {
 	ps := d.check()
-	narrowed := d.Name != "" || d.Selector != "" || d.FieldSelector != ""
-	if !narrowed && !d.All {
+	if !d.narrowed() && !d.All {
 		ps = append(ps, Problem{"", "this would delete all of them", "add name, selector or fieldSelector, or say all: true"})
 	}
-	if narrowed && d.All {
+	if d.narrowed() && d.All {
 		ps = append(ps, Problem{"all", "all and a name or selector exclude each other", "drop one of them"})
 	}
 	if d.GracePeriod != nil && *d.GracePeriod < 0 {
@@ -58,7 +60,7 @@ func (d *deletion) waits() bool { return d.Wait == nil || *d.Wait }
 func (d *deletion) Permissions() []Permission {
 	verbs := []string{"get", "delete"}
 	if d.Name == "" {
-		verbs = []string{"list", "delete"}
+		verbs = append(verbs, "list")
 	}
 	ps := d.permissions(verbs...)
 	if d.waits() {
@@ -86,13 +88,25 @@ func (d *deletion) Kubectl() []Line {
 	} else {
 		flags = append(flags, "--wait=false")
 	}
-	return []Line{{Words: d.kubectl("delete", flags...)}}
+	return d.lines("delete", flags...)
 }
 
-func (d *deletion) Preview(ctx context.Context, r Reader) (*Preview, error) {
+// targets finds what to delete.
+func (d *deletion) targets(ctx context.Context, r Reader) ([]Found, error) {
+	if err := refuse(d); err != nil {
+		return nil, fmt.Errorf("delete %s: %w", d.what(), err)
+	}
 	found, err := d.find(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("delete %s: %w", d.what(), err)
+	}
+	return found, nil
+}
+
+func (d *deletion) Preview(ctx context.Context, r Reader) (*Preview, error) {
+	found, err := d.targets(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	p := &Preview{Said: "nothing to delete", Idle: len(found) == 0}
 	for _, f := range found {
@@ -127,54 +141,100 @@ func (d *deletion) send(f Found) bool {
 }
 
 func (d *deletion) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
-	found, err := d.find(ctx, c)
+	found, err := d.targets(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("delete %s: %w", d.what(), err)
+		return nil, err
 	}
-	var send, already []Found
-	for _, f := range found {
-		if d.send(f) {
-			send = append(send, f)
-		} else {
-			already = append(already, f)
+	fates := make([]fate, len(found))
+	err = each(ctx, found, func(ctx context.Context, i int, f Found) error {
+		if !d.send(f) {
+			fates[i] = already
+			return nil
+		}
+		h.Progress("deleting " + f.Ref.String())
+		var err error
+		fates[i], err = d.one(ctx, c, f)
+		return err
+	})
+	var again []string
+	for i, f := range found {
+		if fates[i] == replaced {
+			again = append(again, f.Ref.String())
 		}
 	}
-	if len(send) > 0 {
-		h.Progress(fmt.Sprintf("deleting %d", len(send)))
+	if err == nil && d.waits() {
+		var more []string
+		more, err = waitGone(ctx, c, h, found)
+		again = append(again, more...)
+		slices.Sort(again)
+		again = slices.Compact(again)
 	}
-	err = each(ctx, send, func(ctx context.Context, _ int, f Found) error {
-		_, err := c.Do(ctx, Write{Ref: f.Ref, Before: f.Object, Delete: &DeleteWrite{Propagation: d.Propagation, GraceSeconds: d.GracePeriod}})
-		return ignoreGone(err)
-	})
-	value := map[string]any{"deleted": refNames(send), "already": refNames(already), "recreated": []any{}}
-	res := &Result{Value: value, Said: saidDeleted(len(send), len(already))}
-	if err != nil {
-		return res, fmt.Errorf("delete %s: %w", d.what(), err)
-	}
-	if !d.waits() || len(found) == 0 {
-		return res, nil
-	}
-	recreated, err := waitGone(ctx, c, h, found)
-	for _, name := range recreated {
-		value["recreated"] = append(value["recreated"].([]any), name)
-	}
-	if len(recreated) > 0 {
-		res.Said += "; a controller made again: " + strings.Join(recreated, ", ")
-	}
+	res := d.report(found, fates, again)
 	if err != nil {
 		return res, fmt.Errorf("delete %s: %w", d.what(), err)
 	}
 	return res, nil
 }
 
-func saidDeleted(sent, already int) string {
-	switch {
-	case sent == 0 && already == 0:
-		return "nothing to delete"
-	case already == 0:
-		return fmt.Sprintf("%d deleted", sent)
+// fate is what became of an object.
+type fate int
+
+const (
+	untouched fate = iota
+	sent           // it was deleted
+	already        // it was being deleted, or gone, before
+	replaced       // another object had its name by then
+)
+
+// one deletes one object, and no other of its name.
+func (d *deletion) one(ctx context.Context, c Cluster, f Found) (fate, error) {
+	obj := f.Object
+	for try := 0; ; try++ {
+		_, err := c.Do(ctx, Write{Ref: f.Ref, Before: obj, Delete: &DeleteWrite{Propagation: d.Propagation, GraceSeconds: d.GracePeriod}})
+		switch {
+		case err == nil:
+			return sent, nil
+		case apierrors.IsNotFound(err):
+			return already, nil
+		case !apierrors.IsConflict(err) || try == conflictTries:
+			return untouched, webhookHint(err, "the webhook is asked before anything of this kind is deleted")
+		}
+		now, gerr := c.Get(ctx, Ref{Resource: f.Ref.Resource, Namespace: f.Ref.Namespace, Name: f.Ref.Name})
+		switch {
+		case apierrors.IsNotFound(gerr):
+			return already, nil
+		case gerr != nil:
+			return untouched, gerr
+		case now.GetUID() != f.Ref.UID:
+			return replaced, nil
+		case !d.send(Found{f.Ref, now}):
+			return already, nil
+		}
+		obj = now
 	}
-	return fmt.Sprintf("%d deleted, %d being deleted before", sent, already)
+}
+
+// report says what became of what was found, and what was made again.
+func (d *deletion) report(found []Found, fates []fate, again []string) *Result {
+	names := map[fate][]Found{}
+	for i, f := range found {
+		names[fates[i]] = append(names[fates[i]], f)
+	}
+	var said []string
+	if n := len(names[sent]); n > 0 {
+		said = append(said, fmt.Sprintf("%d deleted", n))
+	}
+	if n := len(names[already]); n > 0 {
+		said = append(said, fmt.Sprintf("%d being deleted before", n))
+	}
+	if len(found) == 0 {
+		said = append(said, "nothing to delete")
+	}
+	if len(again) > 0 {
+		said = append(said, "and a controller made again: "+firstOf(again))
+	}
+	value := map[string]any{"deleted": refNames(names[sent]), "already": refNames(names[already]), "recreated": anys(again)}
+	return &Result{Value: value, Said: strings.Join(said, ", ")}
 }
 
 // unique drops repeats.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -192,10 +191,6 @@ func (x *explanation) owner(finalizers []string) string {
 	}
 	return strings.Join(who, "; ")
 }
-
-// countRE is how a namespace's conditions count what remains: the group may be
-// empty, and the dot stays.
-var countRE = regexp.MustCompile(`([^\s,]+) (?:has|in) (\d+) resource instances`)
 
 // trueConditions returns the conditions of a namespace that say something,
 // with what they count.

@@ -20,7 +20,7 @@ func Get() *Kind {
   get: {resource: namespaces, name: demo, optional: true}
   outputs: {phase: '${result.?status.?phase.orValue("none")}'}
 `,
-		Result: "the object, or the list of objects",
+		Result: "the object, or the list of objects; null for an optional object that is missing",
 		New:    func() Action { return new(get) },
 	}
 }
@@ -44,8 +44,11 @@ func (g *get) Check() []Problem {
 		ps = append(ps, Problem{"optional", "optional is about a named object: a list may be empty anyway", "drop it, or add name"})
 	}
 	for _, c := range g.Columns {
-		if !strings.HasPrefix(c.Path, ".") {
-			ps = append(ps, Problem{"columns", fmt.Sprintf("path %q does not begin with a dot", c.Path), "write ." + c.Path})
+		if _, err := parsePath(c.Path); err != nil && !HasMark(c.Path) {
+			ps = append(ps, Problem{"columns", err.Error(), "write it as .status.phase"})
+		}
+		if strings.ContainsAny(c.Head, ",:") {
+			ps = append(ps, Problem{"columns", fmt.Sprintf("heading %q holds a comma or a colon, which kubectl takes for the next one", c.Head), "drop it"})
 		}
 	}
 	return ps
@@ -69,13 +72,13 @@ func (g *get) Kubectl() []Line {
 	if g.Optional {
 		flags = append(flags, "--ignore-not-found")
 	}
-	return []Line{{Words: g.kubectl("get", flags...)}}
+	return g.lines("get", flags...)
 }
 
 func (g *get) customColumns() string {
 	cols := make([]string, len(g.Columns))
 	for i, c := range g.Columns {
-		cols[i] = strings.ToUpper(strings.ReplaceAll(c.Head, " ", "-")) + ":" + c.Path
+		cols[i] = strings.ToUpper(strings.Join(strings.Fields(c.Head), "-")) + ":" + c.Path
 	}
 	return strings.Join(cols, ",")
 }
@@ -103,6 +106,9 @@ func (g *get) Preview(ctx context.Context, r Reader) (*Preview, error) {
 func (g *get) Run(ctx context.Context, c Cluster, _ Host) (*Result, error) { return g.read(ctx, c) }
 
 func (g *get) read(ctx context.Context, r Reader) (*Result, error) {
+	if err := refuse(g); err != nil {
+		return nil, fmt.Errorf("get: %w", err)
+	}
 	found, err := g.find(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("get %s: %w", g.what(), err)
@@ -141,16 +147,27 @@ func (g *get) table(found []Found) *Table {
 	return t
 }
 
-// field returns what stands at a dotted path, "<none>" if nothing does. What
-// is in a Secret is not shown.
+// field returns what stands at a path, as kubectl prints it. What is in a
+// Secret is not shown, nor the copy of it that kubectl keeps beside.
 func field(obj *unstructured.Unstructured, path string) string {
-	keys := strings.Split(strings.TrimPrefix(path, "."), ".")
-	if obj.GetKind() == "Secret" && (keys[0] == "data" || keys[0] == "stringData") {
-		return "(masked)"
+	p, err := parsePath(path)
+	if err != nil {
+		return "<" + err.Error() + ">"
 	}
-	v, ok, err := unstructured.NestedFieldNoCopy(obj.Object, keys...)
-	if !ok || err != nil || v == nil {
-		return "<none>"
+	content := obj.Object
+	if obj.GetKind() == "Secret" && obj.GroupVersionKind().Group == "" {
+		masked := obj.DeepCopy()
+		for _, key := range []string{"data", "stringData"} {
+			if m, ok := masked.Object[key].(map[string]any); ok {
+				for k := range m {
+					m[k] = "(masked)"
+				}
+			}
+		}
+		annotations := masked.GetAnnotations()
+		delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		masked.SetAnnotations(annotations)
+		content = masked.Object
 	}
-	return fmt.Sprint(v)
+	return cells(p.find(content))
 }

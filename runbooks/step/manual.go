@@ -10,7 +10,7 @@ func Manual() *Kind {
 			"Without a terminal, and unless it was approved beforehand, the run ends as declined.",
 		Example: `- id: cable
   title: Check the cable
-  manual: {text: Look whether the cable is plugged in., question: Is it plugged in?}
+  manual: {text: Look whether the cable is plugged in., question: 'Is it plugged in?'}
 `,
 		New:       func() Action { return new(manual) },
 		NoCluster: true,

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -86,12 +87,11 @@ func (p *patch) Kubectl() []Line {
 		flags = append(flags, "--subresource="+p.Subresource)
 	}
 	if p.Name != "" {
-		return []Line{{Words: p.kubectl("patch", flags...)}}
+		return p.lines("patch", flags...)
 	}
 	var lines []Line
-	for _, res := range p.Resource {
-		one := p.Target
-		one.Resource = Strings{res}
+	for _, one := range p.apart() {
+		res := one.Resource[0]
 		row, print := []string{"name"}, "{{range .items}}{{.metadata.name}}{{\"\\n\"}}{{end}}"
 		words := []string{"kubectl", "patch", res, Mark(RowMark, "name")}
 		if p.Namespace != "" || p.AllNamespaces {
@@ -114,9 +114,12 @@ func (p *patch) write(f Found) (Write, error) {
 
 // targets finds what to patch.
 func (p *patch) targets(ctx context.Context, r Reader) ([]Found, error) {
+	if err := refuse(p); err != nil {
+		return nil, fmt.Errorf("patch %s: %w", p.what(), err)
+	}
 	found, err := p.find(ctx, r)
 	if err == nil && p.Name != "" && len(found) == 0 && !p.Optional {
-		err = fmt.Errorf("there is no such object")
+		err = errors.New("there is no such object")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("patch %s: %w", p.what(), err)
@@ -164,7 +167,7 @@ func (p *patch) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
 		}
 		after, err := c.Do(ctx, w)
 		if err != nil {
-			return webhookHint(err)
+			return webhookHint(err, "it is asked before an object of this kind changes")
 		}
 		changed[i] = after == nil || after.GetResourceVersion() != f.Object.GetResourceVersion()
 		return nil

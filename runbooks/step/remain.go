@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,30 +18,55 @@ import (
 // the way to the server and back, few enough for its fairness limits.
 const parallel = 16
 
-// each calls fn for every item, several at once, and returns the first error in
-// the order of the items. One that fails does not keep the others from being
-// tried, so that what can be done is done.
+// mostErrors is how many requests may fail before no more are made: what is
+// wrong with the twentieth object is wrong with the thousandth.
+const mostErrors = 20
+
+// each calls fn for every item, several at once, and returns the errors in the
+// order of the items. One that fails does not keep the others from being tried,
+// so that what can be done is done.
 func each[T any](ctx context.Context, items []T, fn func(ctx context.Context, i int, item T) error) error {
 	errs := make([]error, len(items))
+	var failed atomic.Int64
 	var g errgroup.Group
 	g.SetLimit(parallel)
 	for i, item := range items {
+		if failed.Load() >= mostErrors {
+			break
+		}
 		if ctx.Err() != nil {
 			errs[i] = context.Cause(ctx)
 			break
 		}
 		g.Go(func() error {
-			errs[i] = fn(ctx, i, item)
+			if errs[i] = fn(ctx, i, item); errs[i] != nil {
+				failed.Add(1)
+			}
 			return nil
 		})
 	}
 	_ = g.Wait() // each error is kept at its item
+	return joined(errs)
+}
+
+// joined returns the first few different errors as one, nil if there is none.
+func joined(errs []error) error {
+	const most = 5
+	var some []error
+	seen := map[string]bool{}
 	for _, err := range errs {
-		if err != nil {
-			return err
+		if err != nil && !seen[err.Error()] {
+			seen[err.Error()] = true
+			some = append(some, err)
 		}
 	}
-	return nil
+	switch n := len(some); {
+	case n == 1:
+		return some[0]
+	case n > most:
+		some = append(some[:most], fmt.Errorf("and %d more", n-most))
+	}
+	return errors.Join(some...)
 }
 
 // waitGone waits until none of the objects is there any more, told by UID. An
@@ -73,7 +98,7 @@ func waitGone(ctx context.Context, r Reader, h Host, found []Found) (recreated [
 		recreated = append(recreated, n)
 	}
 	slices.Sort(recreated)
-	if err := errors.Join(errs...); err != nil {
+	if err := joined(errs); err != nil {
 		if ctx.Err() != nil {
 			return recreated, w.stuck(ctx)
 		}
@@ -132,45 +157,53 @@ func (w *goneWait) state(res Resource, mine []Found, names map[[2]string]types.U
 			delete(w.left, f.Ref.UID)
 		}
 	}
-	if n := len(w.left); n > 0 && w.host != nil {
-		w.host.Progress(fmt.Sprintf("%d of %s still there", n, res))
+	if len(w.left) > 0 {
+		w.host.Progress("still there: " + firstOf(w.lines()))
 	}
 	return done
+}
+
+// lines says of each object that is left what holds it, in order.
+func (w *goneWait) lines() []string {
+	lines := make([]string, 0, len(w.left))
+	for _, f := range w.left {
+		lines = append(lines, f.Ref.String()+": "+held(f.Object))
+	}
+	slices.Sort(lines)
+	return lines
 }
 
 // stuck is the error of a wait that ran out of time.
 func (w *goneWait) stuck(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lines := make([]string, 0, len(w.left))
-	for _, f := range w.left {
-		lines = append(lines, "    "+f.Ref.String()+": "+held(f.Object))
+	return fmt.Errorf("still there (%w):\n    %s", context.Cause(ctx), strings.Join(someOf(w.lines(), 20), "\n    "))
+}
+
+// firstOf is a list in one short line.
+func firstOf(list []string) string { return strings.Join(someOf(list, 3), ", ") }
+
+// someOf returns the first of a list and how many more there are.
+func someOf(list []string, most int) []string {
+	if len(list) <= most {
+		return list
 	}
-	slices.Sort(lines)
-	const most = 20
-	if len(lines) > most {
-		lines = append(lines[:most], fmt.Sprintf("    … and %d more", len(w.left)-most))
-	}
-	return fmt.Errorf("still there (%w):\n%s", context.Cause(ctx), strings.Join(lines, "\n"))
+	return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(list)-most))
 }
 
 // held says what keeps an object.
 func held(o *unstructured.Unstructured) string {
-	switch fs := o.GetFinalizers(); {
-	case o.GetDeletionTimestamp() == nil:
-		return "not being deleted"
-	case len(fs) > 0:
-		return "being deleted, held by " + strings.Join(fs, ", ")
+	s := "being deleted"
+	if o.GetDeletionTimestamp() == nil {
+		s = "not being deleted"
 	}
-	return "being deleted"
-}
-
-// ignoreGone turns "it is not there" and "it is another one by now" into nil.
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+	if fs := o.GetFinalizers(); len(fs) > 0 && o.GetDeletionTimestamp() != nil {
+		s += ", held by " + strings.Join(fs, ", ")
 	}
-	return err
+	for _, trouble := range namespaceTroubles(o) {
+		s += "; " + trouble
+	}
+	return s
 }
 
 // refNames returns references as text.

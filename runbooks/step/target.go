@@ -3,6 +3,9 @@ package step
 import (
 	"context"
 	"errors"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,9 +27,16 @@ type Target struct {
 	IfServed      bool    `yaml:"ifServed" doc:"Treat a resource that the cluster does not serve as having no objects, instead of failing."`
 }
 
+// nameRE is what an object can be called at most: not a flag of kubectl, and
+// not a part of a URL. Roles may hold colons and other odd things.
+var nameRE = regexp.MustCompile(`^([^-/%\s\x00][^/%\x00]*)?$`)
+
 // check reports arguments that contradict each other.
 func (t *Target) check() []Problem {
 	var ps []Problem
+	if len(t.Resource) == 0 {
+		ps = append(ps, Problem{"resource", "resource is an empty list", "name at least one"})
+	}
 	for _, r := range t.Resource {
 		if _, err := ParseResource(r); err != nil && !HasMark(r) {
 			ps = append(ps, Problem{"resource", err.Error(), ""})
@@ -41,10 +51,30 @@ func (t *Target) check() []Problem {
 	if t.Name != "" && (t.Selector != "" || t.FieldSelector != "") {
 		ps = append(ps, Problem{"name", "name and a selector exclude each other", "drop one of them"})
 	}
+	if !HasMark(t.Name) && !nameRE.MatchString(t.Name) {
+		ps = append(ps, Problem{"name", strconv.Quote(t.Name) + " cannot be the name of an object", "names are letters, digits, dots, dashes and colons"})
+	}
+	if !HasMark(t.Namespace) && !nameRE.MatchString(t.Namespace) {
+		ps = append(ps, Problem{"namespace", strconv.Quote(t.Namespace) + " cannot be a namespace", "names are letters, digits and dashes"})
+	}
 	if t.Name != "" && len(t.Resource) > 1 {
 		ps = append(ps, Problem{"name", "a name needs one resource, not a list", "use one step for each resource"})
 	}
 	return ps
+}
+
+// narrowed reports whether something selects among the objects.
+func (t *Target) narrowed() bool { return t.Name != "" || t.Selector != "" || t.FieldSelector != "" }
+
+// refuse returns the problems of an action as an error. Problems are reported
+// when a file is read; but what an expression turned into is known only now,
+// and an empty name must not become "all of them".
+func refuse(c Checker) error {
+	var errs []error
+	for _, p := range c.Check() {
+		errs = append(errs, errors.New(p.Message))
+	}
+	return errors.Join(errs...)
 }
 
 // queries returns one query for each resource.
@@ -67,23 +97,29 @@ func (t *Target) find(ctx context.Context, r Reader) ([]Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []Found
-	for _, q := range qs {
-		if err := t.scope(ctx, r, q.Resource); err != nil {
-			if t.IfServed && errors.Is(err, ErrNotServed) {
-				continue
-			}
-			return nil, err
-		}
-		objs, err := lookUp(ctx, r, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range objs {
-			found = append(found, Found{RefOf(q.Resource, o), o})
-		}
+	lists := make([][]Found, len(qs))
+	err = each(ctx, qs, func(ctx context.Context, i int, q Query) error {
+		var err error
+		lists[i], err = t.findOne(ctx, r, q)
+		return err
+	})
+	return slices.Concat(lists...), err
+}
+
+func (t *Target) findOne(ctx context.Context, r Reader, q Query) ([]Found, error) {
+	err := t.scope(ctx, r, q.Resource)
+	if t.IfServed && errors.Is(err, ErrNotServed) {
+		return nil, nil
 	}
-	return found, nil
+	if err != nil {
+		return nil, err
+	}
+	objs, err := lookUp(ctx, r, q)
+	found := make([]Found, len(objs))
+	for i, o := range objs {
+		found[i] = Found{RefOf(q.Resource, o), o}
+	}
+	return found, err
 }
 
 // Found is an object and how it was found.
@@ -135,11 +171,38 @@ func (t *Target) permissions(verbs ...string) []Permission {
 	return ps
 }
 
+// apart returns one target for each resource.
+func (t *Target) apart() []*Target {
+	ts := make([]*Target, len(t.Resource))
+	for i, res := range t.Resource {
+		one := *t
+		one.Resource = Strings{res}
+		ts[i] = &one
+	}
+	return ts
+}
+
+// lines returns a command on the target, or one for each resource where some
+// may not be served: kubectl does nothing at all if it does not know one.
+func (t *Target) lines(verb string, flags ...string) []Line {
+	if !t.IfServed {
+		return []Line{{Words: t.kubectl(verb, flags...)}}
+	}
+	var lines []Line
+	for _, one := range t.apart() {
+		lines = append(lines, Line{Words: one.kubectl(verb, flags...)})
+	}
+	if len(lines) > 0 {
+		lines[0].Note = "where the server doesn't have a resource type, there is nothing of it"
+	}
+	return lines
+}
+
 // kubectl returns a command on the target: kubectl, the verb, what to work on
 // and where, and then the flags.
 func (t *Target) kubectl(verb string, flags ...string) []string {
 	words := append([]string{"kubectl"}, strings.Fields(verb)...)
-	words = append(words, strings.Join(t.Resource, ","))
+	words = append(words, strings.Join(typed(t.Resource), ","))
 	if t.Name != "" {
 		words = append(words, t.Name)
 	}
@@ -156,6 +219,66 @@ func (t *Target) kubectl(verb string, flags ...string) []string {
 		words = append(words, "--field-selector", t.FieldSelector)
 	}
 	return append(words, flags...)
+}
+
+// typed returns resources as kubectl takes them.
+func typed(resources []string) []string {
+	out := make([]string, len(resources))
+	for i, r := range resources {
+		out[i] = r
+		if res, err := ParseResource(r); err == nil {
+			out[i] = res.String()
+		}
+	}
+	return out
+}
+
+// unserved is the note on a command that kubectl refuses as a whole if the
+// cluster lacks one of the resources, where the run goes on with the others.
+func unserved(ifServed bool, resources []string) string {
+	switch {
+	case !ifServed:
+		return ""
+	case len(resources) == 1:
+		return "nothing to do if your cluster does not serve the resource"
+	}
+	return "leave out resources that your cluster does not serve"
+}
+
+// noted returns lines with a note above the first, if there is one to make.
+func noted(note string, lines ...Line) []Line {
+	if note != "" && len(lines) > 0 {
+		lines[0].Note = strings.TrimSuffix(note+"\n"+lines[0].Note, "\n")
+	}
+	return lines
+}
+
+// perObject returns lines that run a kubectl command for each object that
+// matches, one loop for each resource. The name is last in a row, since it is
+// all that may hold spaces.
+func (t *Target) perObject(verb string, flags ...string) []Line {
+	var lines []Line
+	for _, res := range typed(t.Resource) {
+		one := *t
+		one.Resource = Strings{res}
+		if one.Name != "" {
+			one.Name, one.FieldSelector = "", "metadata.name="+one.Name
+		}
+		row, print := []string{"name"}, "{{.metadata.name}}"
+		do := []string{"kubectl", verb, res, Mark(RowMark, "name")}
+		switch {
+		case t.AllNamespaces:
+			// What is cluster-scoped has none, and kubectl then ignores -n.
+			row, print = []string{"namespace", "name"}, `{{or .metadata.namespace "default"}} {{.metadata.name}}`
+			do = append(do, "-n", Mark(RowMark, "namespace"))
+		case t.Namespace != "":
+			do = append(do, "-n", t.Namespace)
+		}
+		template := "go-template={{range .items}}" + print + `{{"\n"}}{{end}}`
+		lines = append(lines, Line{Words: one.kubectl("get", "-o", template),
+			Each: &Loop{Vars: row, Do: []Line{{Words: append(do, flags...)}}}})
+	}
+	return noted(unserved(t.IfServed, t.Resource), lines...)
 }
 
 // what names the target in a sentence.

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ func Unfinalize() *Kind {
   unfinalize: {resource: pods, namespace: demo, selector: app=web, finalizers: [example.com/guard]}
   approve: Remove the guard's finalizer?
 `,
-		Result: "`freed`, `held` (by other finalizers) and `notDeleting`: lists of names",
+		Result: "`freed`, `held` (those of them that other finalizers hold) and `notDeleting`: lists of names",
 		New:    func() Action { return new(unfinalize) },
 	}
 }
@@ -39,6 +40,7 @@ type unfinalize struct {
 	Target
 	Timeout
 	Finalizers []string `yaml:"finalizers,required" doc:"The finalizers to remove, by their whole names."`
+	Wait       *bool    `yaml:"wait" doc:"Wait until what is freed is gone (the default)."`
 }
 
 func (u *unfinalize) Effect() Effect { return Destroys }
@@ -54,16 +56,21 @@ func (u *unfinalize) Check() []Problem {
 }
 
 func (u *unfinalize) Permissions() []Permission {
-	verbs := []string{"list", "watch", "get", "patch"}
+	verbs := []string{"get", "list", "patch"}
+	if u.waits() {
+		verbs = append(verbs, "watch")
+	}
 	return u.permissions(verbs...)
 }
 
+func (u *unfinalize) waits() bool { return u.Wait == nil || *u.Wait }
+
 func (u *unfinalize) Kubectl() []Line {
 	var lines []Line
-	for _, res := range u.Resource {
-		one := u.Target
-		one.Resource = Strings{res}
+	for _, one := range u.apart() {
+		res := one.Resource[0]
 		if one.Name != "" {
+			// A list of one: nothing at all is printed if there is none.
 			one.Name, one.FieldSelector = "", "metadata.name="+one.Name
 		}
 		row, patch := []string{"name", "patch"}, []string{"kubectl", "patch", res, Mark(RowMark, "name")}
@@ -125,12 +132,23 @@ func (u *unfinalize) left(finalizers []string) []string {
 	return left
 }
 
-func (u *unfinalize) Preview(ctx context.Context, r Reader) (*Preview, error) {
+func (u *unfinalize) targets(ctx context.Context, r Reader) (free, notDeleting []Found, err error) {
+	if err := refuse(u); err != nil {
+		return nil, nil, fmt.Errorf("unfinalize %s: %w", u.what(), err)
+	}
 	found, err := u.find(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("unfinalize %s: %w", u.what(), err)
+		return nil, nil, fmt.Errorf("unfinalize %s: %w", u.what(), err)
 	}
-	free, notDeleting := u.sort(found)
+	free, notDeleting = u.sort(found)
+	return free, notDeleting, nil
+}
+
+func (u *unfinalize) Preview(ctx context.Context, r Reader) (*Preview, error) {
+	free, notDeleting, err := u.targets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	p := &Preview{Said: "nothing to free", Idle: len(free) == 0}
 	if len(free) > 0 {
 		p.Said = fmt.Sprintf("would free %d", len(free))
@@ -140,84 +158,121 @@ func (u *unfinalize) Preview(ctx context.Context, r Reader) (*Preview, error) {
 	}
 	for _, f := range free {
 		after := f.Object.DeepCopy()
-		after.SetFinalizers(u.left(f.Object.GetFinalizers()))
-		p.Changes = append(p.Changes, Change{Op: OpUpdate, Object: f.Ref, Before: f.Object, After: after, Note: "is being deleted"})
+		left := u.left(f.Object.GetFinalizers())
+		after.SetFinalizers(left)
+		note := "is being deleted"
+		if len(left) > 0 {
+			note += ", and stays held by " + strings.Join(left, ", ")
+		}
+		p.Changes = append(p.Changes, Change{Op: OpUpdate, Object: f.Ref, Before: f.Object, After: after, Note: note})
 	}
 	return p, nil
 }
 
 func (u *unfinalize) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
-	found, err := u.find(ctx, c)
+	free, notDeleting, err := u.targets(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("unfinalize %s: %w", u.what(), err)
+		return nil, err
 	}
-	free, notDeleting := u.sort(found)
-	if len(free) > 0 {
-		h.Progress(fmt.Sprintf("freeing %d", len(free)))
-	}
-	err = each(ctx, free, func(ctx context.Context, _ int, f Found) error { return u.free(ctx, c, f) })
-	value := map[string]any{"freed": refNames(free), "held": []any{}, "notDeleting": refNames(notDeleting)}
-	res := &Result{Value: value, Said: "nothing to free"}
-	if len(free) > 0 {
-		res.Said = fmt.Sprintf("%d freed", len(free))
-	}
-	if err != nil {
-		return res, fmt.Errorf("unfinalize %s: %w", u.what(), err)
-	}
-	var going, held []Found
-	for _, f := range free {
-		if len(u.left(f.Object.GetFinalizers())) > 0 {
+	done := make([]bool, len(free))
+	left := make([][]string, len(free))
+	err = each(ctx, free, func(ctx context.Context, i int, f Found) error {
+		h.Progress("freeing " + f.Ref.String())
+		var err error
+		left[i], err = u.free(ctx, c, f)
+		done[i] = err == nil
+		return err
+	})
+	var freed, going, held []Found
+	for i, f := range free {
+		switch {
+		case !done[i]:
+			continue
+		case len(left[i]) > 0:
 			held = append(held, f)
-		} else {
+		default:
 			going = append(going, f)
 		}
+		freed = append(freed, f)
 	}
-	value["held"] = refNames(held)
-	if _, err := waitGone(ctx, c, h, going); err != nil {
+	res := &Result{Said: u.said(len(freed), len(notDeleting)),
+		Value: map[string]any{"freed": refNames(freed), "held": refNames(held), "notDeleting": refNames(notDeleting)}}
+	if err == nil && u.waits() {
+		_, err = waitGone(ctx, c, h, going)
+	}
+	if err == nil && len(held) > 0 {
+		err = fmt.Errorf("others hold %s", strings.Join(holders(free, left), "; "))
+	}
+	if err != nil {
 		return res, fmt.Errorf("unfinalize %s: %w", u.what(), err)
-	}
-	if len(held) > 0 {
-		return res, fmt.Errorf("unfinalize %s: others hold %s", u.what(), u.holders(held))
 	}
 	return res, nil
 }
 
-func (u *unfinalize) holders(held []Found) string {
-	parts := make([]string, len(held))
-	for i, f := range held {
-		parts[i] = f.Ref.String() + " (" + strings.Join(u.left(f.Object.GetFinalizers()), ", ") + ")"
+func (u *unfinalize) said(freed, notDeleting int) string {
+	s := "nothing to free"
+	if freed > 0 {
+		s = fmt.Sprintf("%d freed", freed)
 	}
-	return strings.Join(parts, "; ")
+	if notDeleting > 0 {
+		s += fmt.Sprintf("; %d not being deleted, and left alone", notDeleting)
+	}
+	return s
 }
 
-// free patches one object, reading it again if it changed under the patch.
-func (u *unfinalize) free(ctx context.Context, c Cluster, f Found) error {
+// holders names the objects that other finalizers still hold.
+func holders(found []Found, left [][]string) []string {
+	var parts []string
+	for i, f := range found {
+		if len(left[i]) > 0 {
+			parts = append(parts, f.Ref.String()+" ("+strings.Join(left[i], ", ")+")")
+		}
+	}
+	return someOf(parts, 20)
+}
+
+// free patches one object, reading it again if it changed under the patch, and
+// returns the finalizers that it still has.
+func (u *unfinalize) free(ctx context.Context, c Cluster, f Found) ([]string, error) {
 	obj := f.Object
 	for try := 0; ; try++ {
 		body, err := u.patch(obj.GetUID(), obj.GetFinalizers())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		_, err = c.Do(ctx, Write{Ref: f.Ref, Before: obj, Patch: &PatchWrite{Type: types.JSONPatchType, Body: body}})
 		switch {
-		case err == nil || apierrors.IsNotFound(err):
-			return nil
-		case !changedMeanwhile(err) || try == conflictTries:
-			return webhookHint(err)
+		case err == nil:
+			return u.left(obj.GetFinalizers()), nil
+		case namespaceMissing(err):
+			return nil, fmt.Errorf("%s is left over in a namespace that is gone: make the namespace %s again, then free it: %w", f.Ref, f.Ref.Namespace, err)
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) || try == conflictTries:
+			return nil, webhookHint(err, "it is asked before an object of this kind changes, be it only by a finalizer")
 		}
-		if obj, err = c.Get(ctx, f.Ref); err != nil {
-			return ignoreGone(err)
+		now, gerr := c.Get(ctx, Ref{Resource: f.Ref.Resource, Namespace: f.Ref.Namespace, Name: f.Ref.Name})
+		switch {
+		case apierrors.IsNotFound(gerr):
+			return nil, nil
+		case gerr != nil:
+			return nil, gerr
+		case now.GetUID() != f.Ref.UID:
+			return nil, nil
+		case !slices.ContainsFunc(now.GetFinalizers(), u.ours):
+			return now.GetFinalizers(), nil
+		case apierrors.IsInvalid(err) && slices.Equal(now.GetFinalizers(), obj.GetFinalizers()):
+			return nil, err // it has not changed, so the server means something else
 		}
-		if obj.GetUID() != f.Ref.UID || !slices.ContainsFunc(obj.GetFinalizers(), u.ours) {
-			return nil
-		}
+		obj = now
 	}
 }
 
-// changedMeanwhile recognises a JSON patch whose tests failed: the server says
-// that it cannot process it.
-func changedMeanwhile(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) && strings.Contains(err.Error(), "test")
+// namespaceMissing recognises the answer about an object whose namespace does
+// not exist any more: it is the namespace that is not found.
+func namespaceMissing(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsNotFound(err) && errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces"
 }
 
 func (u *unfinalize) patch(uid types.UID, finalizers []string) ([]byte, error) {
@@ -226,12 +281,4 @@ func (u *unfinalize) patch(uid types.UID, finalizers []string) ([]byte, error) {
 		{"op": "test", "path": "/metadata/finalizers", "value": finalizers},
 		{"op": "replace", "path": "/metadata/finalizers", "value": u.left(finalizers)},
 	})
-}
-
-// webhookHint says what a dead webhook has to do with a finalizer.
-func webhookHint(err error) error {
-	if apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook") {
-		return fmt.Errorf("%w\n    Removing a finalizer is an update, and that webhook must see it: bring it back first, or delete its webhook configuration", err)
-	}
-	return err
 }
