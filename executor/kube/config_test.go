@@ -213,3 +213,26 @@ func TestNewCredentialsInTheKubeconfig(t *testing.T) {
 		t.Errorf("with a new token in the file: %v", err)
 	}
 }
+
+// impersonate returns the current context of a kubeconfig as another user.
+func impersonate(t *testing.T, path, user string) *kube.Cluster {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(data, []byte("  user:\n    client-certificate-data:"), []byte("  user:\n    as: "+user+"\n    client-certificate-data:"), 1)
+	if bytes.Equal(data, changed) {
+		t.Fatal("the kubeconfig looks different than it used to")
+	}
+	as := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(as, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kube.New(kube.Config{Kubeconfig: as})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}

@@ -50,6 +50,13 @@ func (c *Cluster) Resolve(ctx context.Context, res step.Resource) (step.Served, 
 	return c.rediscover(ctx, res)
 }
 
+// forget drops all that is remembered.
+func (c *Cluster) forget() {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	clear(c.groups)
+}
+
 // rediscover asks the server, whatever is remembered.
 func (c *Cluster) rediscover(ctx context.Context, res step.Resource) (step.Served, error) {
 	g, err := c.discover(ctx, res)

@@ -10,29 +10,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"rutter/runbooks/step"
 )
 
-// Identity says which cluster this is, and who one is there.
-type Identity struct {
-	Context string
-	Server  string // URL
-	// User is "" where the server does not say.
-	User   string
-	Groups []string
-	// Version is the server's, such as v1.37.2.
-	Version string
-	// UID is that of the namespace kube-system: the identity of the cluster.
-	UID types.UID
-}
-
 // Identity asks the cluster who it is. What could be found is returned with an
 // error too; that wraps [ErrIdentityForbidden] if the user may not read the
 // namespace kube-system.
-func (c *Cluster) Identity(ctx context.Context) (Identity, error) {
-	id := Identity{Context: c.context, Server: c.Server()}
+func (c *Cluster) Identity(ctx context.Context) (step.Identity, error) {
+	id := step.Identity{Context: c.context, Server: c.Server()}
 	ns, err := c.Get(ctx, step.Ref{Resource: step.Resource{Plural: "namespaces"}, Name: "kube-system"})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return id, err // nothing else would be answered better
@@ -43,8 +29,8 @@ func (c *Cluster) Identity(ctx context.Context) (Identity, error) {
 		id.UID = ns.GetUID()
 	}
 	id.Version = c.serverVersion(ctx)
-	user, groups, reviewErr := c.whoAmI(ctx)
-	id.User, id.Groups = user, groups
+	user, reviewErr := c.whoAmI(ctx)
+	id.User = user
 	return id, errors.Join(err, reviewErr)
 }
 
@@ -61,21 +47,20 @@ func (c *Cluster) serverVersion(ctx context.Context) string {
 }
 
 // whoAmI returns "" if the server is too old to tell or does not want to.
-func (c *Cluster) whoAmI(ctx context.Context) (string, []string, error) {
+func (c *Cluster) whoAmI(ctx context.Context) (string, error) {
 	var review struct {
 		Status struct {
 			UserInfo struct {
-				Username string   `json:"username"`
-				Groups   []string `json:"groups"`
+				Username string `json:"username"`
 			} `json:"userInfo"`
 		} `json:"status"`
 	}
 	err := c.review(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews",
 		map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}, &review)
 	if isPlainNotFound(err) || apierrors.IsForbidden(err) {
-		return "", nil, nil
+		return "", nil
 	}
-	return review.Status.UserInfo.Username, review.Status.UserInfo.Groups, err
+	return review.Status.UserInfo.Username, err
 }
 
 // review posts one of the reviews, which are questions and change nothing.

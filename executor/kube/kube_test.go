@@ -286,7 +286,7 @@ func TestWriteRequests(t *testing.T) {
 		{"PATCH /a?fieldManager=rutter", "application/merge-patch+json", `{"metadata":{"uid":"uid-a"},"spec":{"size":3}}`},
 		{"PATCH /a/status?fieldManager=rutter", "application/json-patch+json", `[{"op":"test","path":"/metadata/uid","value":"uid-a"}]`},
 		{"DELETE /a", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"uid-a"},"propagationPolicy":"Orphan"}`},
-		{"DELETE /a?dryRun=All", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`},
+		{"DELETE /a?dryRun=All", "application/json", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","dryRun":["All"]}`},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -311,7 +311,7 @@ func TestAccessAndIdentity(t *testing.T) {
 		t.Errorf("denials %v, %v", denials, err)
 	}
 	id, err := c.Identity(t.Context())
-	want := kube.Identity{Context: "test", Server: "http://" + s.addr, User: "ann", Groups: []string{"ops"}, Version: "v1.99.0", UID: "cluster-1"}
+	want := step.Identity{Context: "test", Server: "http://" + s.addr, User: "ann", Version: "v1.99.0", UID: "cluster-1"}
 	if diff := cmp.Diff(want, id); err != nil || diff != "" {
 		t.Errorf("identity: %v (-want +got):\n%s", err, diff)
 	}

@@ -53,17 +53,12 @@ func (c *Cluster) write(ctx context.Context, w step.Write, dryRun bool) (*unstru
 	}
 	var o *unstructured.Unstructured
 	err := c.onObject(ctx, ref, func(p place) error {
-		r, err := writeRequest(p, w)
+		r, body, err := c.writeOnce(ctx, p, w, dryRun)
 		if err != nil {
-			return err
+			return c.uidConflict(ctx, p, w, err)
 		}
-		if r.once = !dryRun; dryRun {
-			r.query.Set("dryRun", metav1.DryRunAll)
-			r.verb = "dry-run " + r.verb
-		}
-		body, err := c.do(ctx, r)
-		if err != nil {
-			return p.uidConflict(w, err)
+		if !dryRun && definesResources(ref.Resource) {
+			c.forget()
 		}
 		o, err = object(body)
 		if w.Delete != nil && (err != nil || o.GetKind() == "Status") {
@@ -80,20 +75,85 @@ func (c *Cluster) write(ctx context.Context, w step.Write, dryRun bool) (*unstru
 	return o, nil
 }
 
-// writeRequest makes the request for a write.
-func writeRequest(p place, w step.Write) (request, error) {
-	switch {
-	case w.Apply != nil:
-		return applyRequest(p, w.Ref.UID, w.Apply)
-	case w.Patch != nil:
-		return patchRequest(p, w.Ref.UID, w.Patch)
-	case w.Delete != nil:
-		return deleteRequest(p, w.Ref.UID, w.Delete)
+// writeOnce makes the request for a write and does it.
+func (c *Cluster) writeOnce(ctx context.Context, p place, w step.Write, dryRun bool) (request, []byte, error) {
+	if w.Ref.UID == "" || !ignoresUID(w) {
+		r, err := writeRequest(p, w, pin{uid: w.Ref.UID}, dryRun)
+		if err != nil {
+			return r, nil, err
+		}
+		body, err := c.do(ctx, r)
+		return r, body, err
 	}
-	return request{}, errors.New("a write needs one of Apply, Patch and Delete")
+	// The object as it is now is the one that is meant, or there is a conflict.
+	for tries := 1; ; tries++ {
+		now, err := c.Get(ctx, w.Ref)
+		if err != nil {
+			return request{}, nil, err
+		}
+		r, err := writeRequest(p, w, pin{w.Ref.UID, now.GetResourceVersion()}, dryRun)
+		if err != nil {
+			return r, nil, err
+		}
+		body, err := c.do(ctx, r)
+		changed := apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+		if !changed || tries == maxTries {
+			return r, body, err
+		}
+	}
 }
 
-func applyRequest(p place, uid types.UID, w *step.ApplyWrite) (request, error) {
+// ignoresUID reports whether the server may do a write although its body has
+// the UID of another object: so it is with subresources of custom resources.
+func ignoresUID(w step.Write) bool {
+	return w.Apply != nil && w.Apply.Subresource != "" ||
+		w.Patch != nil && w.Patch.Subresource != "" && w.Patch.Type != types.JSONPatchType
+}
+
+// definesResources reports whether writes to a resource change what is served.
+func definesResources(res step.Resource) bool {
+	return res.Group == "apiextensions.k8s.io" || res.Group == "apiregistration.k8s.io"
+}
+
+// pin is which object, and which state of it, a write is meant for.
+type pin struct {
+	uid     types.UID
+	version string // a resource version, or "" for any
+}
+
+// into puts the pin into an object or a part of one.
+func (p pin) into(fields map[string]any) error {
+	for key, value := range map[string]string{"uid": string(p.uid), "resourceVersion": p.version} {
+		if value == "" {
+			continue
+		}
+		if err := unstructured.SetNestedField(fields, value, "metadata", key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRequest makes the request for a write.
+func writeRequest(p place, w step.Write, pin pin, dryRun bool) (r request, err error) {
+	switch {
+	case w.Apply != nil:
+		r, err = applyRequest(p, pin, w.Apply)
+	case w.Patch != nil:
+		r, err = patchRequest(p, pin, w.Patch)
+	case w.Delete != nil:
+		r, err = deleteRequest(p, w.Ref.UID, w.Delete, dryRun)
+	default:
+		return r, errors.New("a write needs one of Apply, Patch and Delete")
+	}
+	if r.once = !dryRun; dryRun {
+		r.query.Set("dryRun", metav1.DryRunAll)
+		r.verb = "dry-run " + r.verb
+	}
+	return r, err
+}
+
+func applyRequest(p place, pin pin, w *step.ApplyWrite) (request, error) {
 	r := p.request("apply")
 	o := w.Object.DeepCopy()
 	switch {
@@ -103,8 +163,8 @@ func applyRequest(p place, uid types.UID, w *step.ApplyWrite) (request, error) {
 		return r, r.wrap(fmt.Errorf("the object is in namespace %q", o.GetNamespace()))
 	}
 	o.SetManagedFields(nil) // which an apply must not have
-	if uid != "" {
-		o.SetUID(uid)
+	if err := pin.into(o.Object); err != nil {
+		return r, r.wrap(err)
 	}
 	body, err := json.Marshal(o.Object)
 	if err != nil {
@@ -123,9 +183,9 @@ func applyRequest(p place, uid types.UID, w *step.ApplyWrite) (request, error) {
 	return r, nil
 }
 
-func patchRequest(p place, uid types.UID, w *step.PatchWrite) (request, error) {
+func patchRequest(p place, pin pin, w *step.PatchWrite) (request, error) {
 	r := p.request("patch")
-	body, err := withUID(w.Type, w.Body, uid)
+	body, err := pin.intoPatch(w.Type, w.Body)
 	if err != nil {
 		return r, r.wrap(err)
 	}
@@ -138,10 +198,10 @@ func patchRequest(p place, uid types.UID, w *step.PatchWrite) (request, error) {
 	return r, nil
 }
 
-// withUID makes a patch fail for an object with another UID. The API has no
-// precondition for patches, but no patch may change a UID.
-func withUID(kind types.PatchType, body []byte, uid types.UID) ([]byte, error) {
-	if uid == "" {
+// intoPatch makes a patch fail for another object than the pinned one. The API
+// has no precondition for patches, but no patch may change a UID.
+func (p pin) intoPatch(kind types.PatchType, body []byte) ([]byte, error) {
+	if p.uid == "" {
 		return body, nil
 	}
 	if kind == types.JSONPatchType {
@@ -149,20 +209,20 @@ func withUID(kind types.PatchType, body []byte, uid types.UID) ([]byte, error) {
 		if err := utiljson.Unmarshal(body, &ops); err != nil {
 			return nil, fmt.Errorf("the JSON patch cannot be read: %w", err)
 		}
-		test := map[string]any{"op": "test", "path": "/metadata/uid", "value": string(uid)}
+		test := map[string]any{"op": "test", "path": "/metadata/uid", "value": string(p.uid)}
 		return json.Marshal(append([]any{test}, ops...))
 	}
 	var fields map[string]any
 	if err := utiljson.Unmarshal(body, &fields); err != nil {
 		return nil, fmt.Errorf("the patch cannot be read: %w", err)
 	}
-	if err := unstructured.SetNestedField(fields, string(uid), "metadata", "uid"); err != nil {
+	if err := p.into(fields); err != nil {
 		return nil, fmt.Errorf("the patch cannot be read: %w", err)
 	}
 	return json.Marshal(fields)
 }
 
-func deleteRequest(p place, uid types.UID, w *step.DeleteWrite) (request, error) {
+func deleteRequest(p place, uid types.UID, w *step.DeleteWrite, dryRun bool) (request, error) {
 	r := p.request("delete")
 	policy := metav1.DeletionPropagation(cmp.Or(w.Propagation, string(metav1.DeletePropagationBackground)))
 	opts := metav1.DeleteOptions{
@@ -173,6 +233,10 @@ func deleteRequest(p place, uid types.UID, w *step.DeleteWrite) (request, error)
 	if uid != "" {
 		opts.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
+	if dryRun {
+		// With a body the server does not look at the parameters at all.
+		opts.DryRun = []string{metav1.DryRunAll}
+	}
 	body, err := json.Marshal(opts)
 	if err != nil {
 		return r, r.wrap(err)
@@ -182,14 +246,20 @@ func deleteRequest(p place, uid types.UID, w *step.DeleteWrite) (request, error)
 }
 
 // uidConflict turns what the server says to a patch of another object than
-// meant into the Conflict that it says to a delete.
-func (p place) uidConflict(w step.Write, err error) error {
-	if w.Ref.UID == "" || code(err) != http.StatusUnprocessableEntity {
+// meant into the Conflict that it says to a delete. It does not say which test
+// of a JSON patch failed, so the object itself is asked then.
+func (c *Cluster) uidConflict(ctx context.Context, p place, w step.Write, err error) error {
+	gone := ignoresUID(w) && apierrors.IsNotFound(err) && !isPlainNotFound(err)
+	if w.Ref.UID == "" || w.Delete != nil || code(err) != http.StatusUnprocessableEntity && !gone {
 		return err
 	}
-	text := err.Error()
-	if !strings.Contains(text, "metadata.uid") && !strings.Contains(text, "/metadata/uid") {
-		return err
+	if !gone && !strings.Contains(err.Error(), "metadata.uid") {
+		if w.Patch == nil || w.Patch.Type != types.JSONPatchType {
+			return err
+		}
+		if _, readErr := c.Get(ctx, w.Ref); !apierrors.IsNotFound(readErr) {
+			return err
+		}
 	}
 	return p.request("patch").wrap(apierrors.NewConflict(p.groupResource(), p.name,
 		fmt.Errorf("another object has taken the name of the one with UID %s", w.Ref.UID)))
