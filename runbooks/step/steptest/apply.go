@@ -95,11 +95,17 @@ func (c *Cluster) apply(d *def, manager string, ref step.Ref, w *step.ApplyWrite
 	me := owner{manager, true}
 	k := key{ref.Namespace, ref.Name}
 	s := c.store[d.resource][k]
+	if s == nil && w.Subresource != "" {
+		return nil, apierrors.NewNotFound(groupResource(ref.Resource), ref.Name)
+	}
 	if s == nil {
 		return c.create(d, me, ref, config, dryRun)
 	}
 	if err := checkUID(ref, ref.UID, s.obj); err != nil {
 		return nil, err
+	}
+	if w.Subresource != "" {
+		return c.applyStatus(d, ref, s, config, w.Subresource, dryRun)
 	}
 	conf, live := ownable(config), ownable(s.obj)
 	if err := s.owners.conflicts(me, ref, w.Force, conf, live); err != nil {
@@ -125,6 +131,18 @@ func (c *Cluster) apply(d *def, manager string, ref step.Ref, w *step.ApplyWrite
 		own[path] = []owner{me}
 	}
 	return c.update(d, ref, s, o, own, "", dryRun)
+}
+
+// applyStatus applies the status and nothing else. Nobody owns a status here.
+func (c *Cluster) applyStatus(d *def, ref step.Ref, s *stored, config *unstructured.Unstructured, sub string, dryRun bool) (*unstructured.Unstructured, error) {
+	if sub != "status" || d.noStatus {
+		return nil, apierrors.NewNotFound(groupResource(ref.Resource), ref.Name)
+	}
+	o := s.obj.DeepCopy()
+	if status, ok := config.Object["status"]; ok {
+		o.Object["status"] = mergePatch(o.Object["status"], status, true)
+	}
+	return c.update(d, ref, s, o, s.owners, sub, dryRun)
 }
 
 // create makes the object that an apply found missing.

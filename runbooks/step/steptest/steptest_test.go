@@ -264,9 +264,34 @@ func TestStatusIsASubresource(t *testing.T) {
 	w := patch(r, types.MergePatchType, `{"spec":{"size":3},"status":{"ready":true}}`)
 	w.Patch.Subresource = "status"
 	got, err = c.Do(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
 	size, _, _ := unstructured.NestedInt64(got.Object, "spec", "size")
 	if err != nil || got.Object["status"] == nil || size != 2 || got.GetGeneration() != 2 {
 		t.Errorf("status patch: %v, %v; want status only", got, err)
+	}
+}
+
+func TestApplyOfAStatus(t *testing.T) {
+	c := open(t, namespace("demo"), widget("demo", "w"))
+	o := widget("demo", "w")
+	o.Object["status"] = map[string]any{"ready": true}
+	o.Object["spec"] = map[string]any{"size": 9}
+	w := apply(ref(widgets, "demo", "w"), o)
+	w.Apply.Subresource = "status"
+	got, err := c.Do(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []any{map[string]any{"ready": true}, map[string]any{"size": int64(1)}}
+	if diff := cmp.Diff(want, []any{got.Object["status"], got.Object["spec"]}); diff != "" {
+		t.Errorf("status and spec (-want +got):\n%s", diff)
+	}
+	w.Ref.Name = "none"
+	o.SetName("none")
+	if _, err := c.Do(t.Context(), w); !apierrors.IsNotFound(err) {
+		t.Errorf("status of what is not there: %v, want not found", err)
 	}
 }
 

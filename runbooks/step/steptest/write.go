@@ -58,7 +58,8 @@ func (c *Cluster) write(ctx context.Context, w step.Write, dryRun bool) (*unstru
 	perm := permission("patch", w.Ref, "")
 	switch {
 	case w.Apply != nil:
-		call.Verb = "apply"
+		call.Verb, call.Subresource = "apply", w.Apply.Subresource
+		perm.Subresource = w.Apply.Subresource
 	case w.Patch != nil:
 		call.Verb, call.Subresource = "patch", w.Patch.Subresource
 		perm.Subresource = w.Patch.Subresource
@@ -133,7 +134,7 @@ func (c *Cluster) patch(d *def, ref step.Ref, p *step.PatchWrite, dryRun bool) (
 	switch p.Subresource {
 	case "status":
 		o = statusOnly(s.obj, o)
-	case "", "finalize", "scale":
+	case "", "scale":
 	default:
 		return nil, apierrors.NewNotFound(groupResource(ref.Resource), ref.Name)
 	}
