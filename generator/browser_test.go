@@ -71,14 +71,14 @@ type tab struct {
 
 // newTab opens a tab, and fails the test at its end if the console was not
 // clean or anything but the site was asked for.
-func newTab(t *testing.T, site string) *tab {
+func newTab(t *testing.T, site string, limit time.Duration) *tab {
 	t.Helper()
 	parent, err := browser()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := chromedp.NewContext(parent)
-	ctx, cancelTime := context.WithTimeout(ctx, time.Minute)
+	ctx, cancelTime := context.WithTimeout(ctx, limit)
 	b := &tab{ctx: ctx, t: t}
 	err = chromedp.Listen(ctx, func(ev any) {
 		b.mu.Lock()
@@ -194,7 +194,7 @@ func TestBrowserEveryPageIsClean(t *testing.T) {
 	dir := buildSample(t)
 	for kind, site := range sites(t) {
 		t.Run(kind, func(t *testing.T) {
-			b := newTab(t, site)
+			b := newTab(t, site, time.Minute)
 			for _, name := range pagesIn(t, dir) {
 				// A server has directories for pages; a file has not.
 				b.run(chromedp.Navigate(site + name))
@@ -214,7 +214,7 @@ func TestBrowserEveryPageIsClean(t *testing.T) {
 func TestBrowserSearch(t *testing.T) {
 	for kind, site := range sites(t) {
 		t.Run(kind, func(t *testing.T) {
-			b := newTab(t, site)
+			b := newTab(t, site, time.Minute)
 			b.run(chromedp.Navigate(site+homePage), chromedp.KeyEvent("/"))
 			b.until(`document.getElementById('search').open`)
 			for _, tc := range []struct{ query, first string }{
@@ -241,7 +241,7 @@ func TestBrowserSearch(t *testing.T) {
 
 func TestBrowserFillingIn(t *testing.T) {
 	site := sites(t)["file"]
-	b := newTab(t, site)
+	b := newTab(t, site, time.Minute)
 	b.run(chromedp.Navigate(site + runbookPage))
 	code := `document.querySelector('[data-kubectl=look]').textContent`
 	before := b.eval(code)
@@ -264,7 +264,7 @@ func TestBrowserFillingIn(t *testing.T) {
 
 func TestBrowserChecklistAndTheme(t *testing.T) {
 	site := sites(t)["http"]
-	b := newTab(t, site)
+	b := newTab(t, site, time.Minute)
 	b.run(chromedp.Navigate(site+runbookPage), chromedp.Click(chromedp.CSS(`[data-done=look]`)))
 	b.want(`document.querySelector('[data-progress]').textContent`, "1 of 4 done")
 	b.run(chromedp.Click(chromedp.CSS(`[data-theme-toggle]`)))
@@ -278,7 +278,7 @@ func TestBrowserChecklistAndTheme(t *testing.T) {
 
 func TestBrowserCopyTakesCommandsOnly(t *testing.T) {
 	site := sites(t)["http"]
-	b := newTab(t, site)
+	b := newTab(t, site, time.Minute)
 	b.run(chromedp.Navigate(site + "faq/shop/closed/index.html"))
 	b.eval(`window.copied = ''; navigator.clipboard.writeText = t => { window.copied = t; return Promise.resolve(); }; 'ready'`)
 	b.run(chromedp.Click(chromedp.CSS(`.block button.copy`)))
@@ -304,7 +304,7 @@ func TestBrowserScreenshots(t *testing.T) {
 	if site := os.Getenv("RUTTER_SHOTS_SITE"); site != "" {
 		dir = site
 	}
-	b := newTab(t, "file://"+dir)
+	b := newTab(t, "file://"+dir, 10*time.Minute)
 	for _, name := range pagesIn(t, dir) {
 		for _, width := range []int64{360, 768, 1440} {
 			for _, scheme := range []string{"light", "dark"} {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"path"
 	"strings"
 
 	"rutter/generator/check"
@@ -169,7 +170,10 @@ func (b *builder) load() error {
 		if !ok {
 			return err
 		}
-		b.diags = append(b.diags, problems...)
+		for _, p := range problems {
+			p.Pos.File = path.Join(runbooksDir, p.Pos.File)
+			b.diags = append(b.diags, p)
+		}
 	}
 	b.runbooks = runbooks
 	for _, rb := range runbooks {

@@ -225,6 +225,21 @@ func TestEveryProblemIsReportedAtItsPlace(t *testing.T) {
 	}
 }
 
+func TestBrokenRunbookIsReportedOnceAtItsPlace(t *testing.T) {
+	cfg := tiny(map[string]string{"guide/a.md": "[it](../../runbooks/repair.yaml)\n"})
+	cfg.Runbooks = fstest.MapFS{"repair.yaml": {Data: []byte(strings.Replace(tinyRunbook, "summary", "sumary", 1))}}
+	_, err := generator.Render(context.Background(), cfg)
+	list, _ := diag.AsList(err)
+	for _, d := range list {
+		if d.Pos.File != "runbooks/repair.yaml" {
+			t.Errorf("got %v, want problems of runbooks/repair.yaml alone", d)
+		}
+	}
+	if len(list) == 0 {
+		t.Errorf("got %v, want diagnostics", err)
+	}
+}
+
 func TestProblemsInARunbooksProseHaveTheirPlace(t *testing.T) {
 	cfg := tiny(nil)
 	text := strings.Replace(tinyRunbook, "steps:\n", "doc: |\n  First.\n\n  See [it](gone.yaml).\nsteps:\n", 1)
