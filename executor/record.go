@@ -122,7 +122,7 @@ func (r *recorder) count(w step.Write, before, after *unstructured.Unstructured,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case isUnknown(err):
+	case IsUnknown(err):
 		r.unknown = append(r.unknown, string(w.Op())+" "+w.Ref.String())
 	case err != nil:
 	case w.Delete == nil && before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion():
@@ -149,8 +149,8 @@ func (r *recorder) failed() error {
 	return r.err
 }
 
-// isUnknown reports whether an error leaves open whether a write happened.
-func isUnknown(err error) bool {
+// IsUnknown reports whether an error leaves open whether a write happened.
+func IsUnknown(err error) bool {
 	var unknown interface {
 		error
 		OutcomeUnknown() bool

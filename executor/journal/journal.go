@@ -1,0 +1,319 @@
+// Package journal is the record of a run: what it was, what it did, and what
+// was under way when it ended, however it ended.
+//
+// A [Writer] appends records to a file in a directory of its own, one JSON
+// value a line, and has them on disk before the run goes on where that
+// matters. [Open] reads such a directory into a [Run], tolerating a last line
+// that was cut short. The package does nothing to a cluster.
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The files of a run's directory.
+const (
+	recordsFile = "journal.jsonl"
+	lockFile    = "lock"
+)
+
+// Record is one line. Exactly one of the pointers is set.
+type Record struct {
+	Seq      int           `json:"seq"`
+	Time     time.Time     `json:"time"`
+	Start    *RunStart     `json:"start,omitempty"`
+	Step     *StepStart    `json:"step,omitempty"`
+	Approval *Approval     `json:"approval,omitempty"`
+	Intent   *Intent       `json:"intent,omitempty"`
+	Outcome  *WriteOutcome `json:"outcome,omitempty"`
+	StepEnd  *StepEnd      `json:"stepEnd,omitempty"`
+	End      *RunEnd       `json:"end,omitempty"`
+}
+
+// RunStart is the first record: what was to be done, and to which clusters.
+type RunStart struct {
+	ID      string `json:"id"`
+	Runbook string `json:"runbook"`
+	Title   string `json:"title"`
+	// Digest is the SHA-256 of the runbook's text, which is Source.
+	Digest   string             `json:"digest"`
+	Source   string             `json:"source"`
+	Inputs   map[string]any     `json:"inputs,omitempty"` // secret ones are masked
+	Clusters map[string]Cluster `json:"clusters,omitempty"`
+	Version  string             `json:"version"` // of Rutter
+}
+
+// Cluster says which cluster a role was bound to.
+type Cluster struct {
+	Context string `json:"context"`
+	Server  string `json:"server"`
+	User    string `json:"user,omitempty"`
+	Version string `json:"version,omitempty"`
+	UID     string `json:"uid"`
+}
+
+// StepStart says that a step began.
+type StepStart struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// Approval is a question and its answer. How is "asked", "beforehand" or
+// "nobody to ask".
+type Approval struct {
+	Step     string `json:"step"`
+	Question string `json:"question"`
+	Yes      bool   `json:"yes"`
+	How      string `json:"how"`
+}
+
+// Intent is a write that is about to be sent. Before is the object as it was
+// then, nil if it was not there.
+type Intent struct {
+	Write     int             `json:"write"`
+	Step      string          `json:"step"`
+	Role      string          `json:"role"`
+	Op        string          `json:"op"` // delete, patch or apply
+	Resource  string          `json:"resource"`
+	Namespace string          `json:"namespace,omitempty"`
+	Name      string          `json:"name"`
+	UID       string          `json:"uid,omitempty"`
+	Body      json.RawMessage `json:"body,omitempty"`
+	Before    map[string]any  `json:"before,omitempty"`
+}
+
+// Object names what the write is about: demo/pods/api.
+func (i *Intent) Object() string {
+	return strings.TrimPrefix(i.Namespace+"/"+i.Resource+"/"+i.Name, "/")
+}
+
+// WriteOutcome is how a write ended. Error is "" if it was done; Unknown means
+// that nobody can tell.
+type WriteOutcome struct {
+	Write           int    `json:"write"`
+	UID             string `json:"uid,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Error           string `json:"error,omitempty"`
+	Unknown         bool   `json:"unknown,omitempty"`
+}
+
+// StepEnd is how a step ended.
+type StepEnd struct {
+	ID       string         `json:"id"`
+	Status   string         `json:"status"`
+	Why      string         `json:"why,omitempty"`
+	Said     string         `json:"said,omitempty"`
+	Commands string         `json:"commands,omitempty"` // what does the same by hand
+	Writes   int            `json:"writes,omitempty"`
+	Outputs  map[string]any `json:"outputs,omitempty"`
+	Findings []Finding      `json:"findings,omitempty"`
+	Seconds  float64        `json:"seconds"`
+}
+
+// Finding is a piece of knowledge that a step came by.
+type Finding struct {
+	Level   string `json:"level"`
+	Message string `json:"message"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// RunEnd is how the run ended.
+type RunEnd struct {
+	Outcome string `json:"outcome"`
+	Why     string `json:"why,omitempty"`
+	Writes  int    `json:"writes"`
+}
+
+// NewID returns an ID that sorts by time and says which runbook ran.
+func NewID(now time.Time, runbook string) (string, error) {
+	var salt [2]byte
+	if _, err := rand.Read(salt[:]); err != nil {
+		return "", fmt.Errorf("make an ID: %w", err)
+	}
+	return now.UTC().Format("20060102-150405") + "-" + fileName(runbook) + "-" + hex.EncodeToString(salt[:]), nil
+}
+
+// fileName keeps what is safe in the name of a directory anywhere.
+func fileName(s string) string {
+	out := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s))
+	return out[:min(len(out), 60)]
+}
+
+// Writer appends to the journal of one run. It is safe for concurrent use.
+type Writer struct {
+	id   string
+	now  func() time.Time
+	lock *os.File
+
+	mu      sync.Mutex // guards the fields below
+	file    *os.File
+	seq     int
+	writes  int
+	written int64
+	broken  error // the file may end in half a line: nothing more is written
+
+	syncing sync.Mutex // held while the file is put on disk
+	synced  int64      // guarded by syncing
+}
+
+// Create makes the directory of a run below root and writes its first record.
+// The directory and the file are for the user alone.
+func Create(root string, start RunStart, now func() time.Time) (*Writer, error) {
+	if start.ID == "" || start.ID != filepath.Base(start.ID) || strings.HasPrefix(start.ID, ".") {
+		return nil, fmt.Errorf("record the run: %q is no ID", start.ID)
+	}
+	dir := filepath.Join(root, start.ID)
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("record the run: %w", err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("record the run: %w", err)
+	}
+	lock, err := takeLock(filepath.Join(dir, lockFile))
+	if err != nil {
+		return nil, fmt.Errorf("record the run: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, recordsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("record the run: %w", err), lock.Close())
+	}
+	w := &Writer{id: start.ID, now: now, lock: lock, file: file}
+	if err := errors.Join(w.durable(Record{Start: &start}), syncDir(dir), syncDir(root)); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// syncDir puts the entries of a directory on disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ID returns the ID of the run.
+func (w *Writer) ID() string { return w.id }
+
+// Close gives the journal up. A run that did not end can be told by it.
+func (w *Writer) Close() error { return errors.Join(w.file.Close(), w.lock.Close()) }
+
+// append writes a record and returns where it ends in the file.
+func (w *Writer) append(r Record) (end int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.appendLocked(r)
+}
+
+func (w *Writer) appendLocked(r Record) (end int64, err error) {
+	if w.broken != nil {
+		return 0, w.broken
+	}
+	w.seq++
+	r.Seq, r.Time = w.seq, w.now().UTC()
+	line, err := json.Marshal(r)
+	if err != nil {
+		w.seq--
+		return 0, fmt.Errorf("record the run: %w", err)
+	}
+	n, err := w.file.Write(append(line, '\n'))
+	w.written += int64(n)
+	if err != nil {
+		w.broken = fmt.Errorf("record the run: %w", err)
+		return 0, w.broken
+	}
+	return w.written, nil
+}
+
+// durable writes a record and returns when it is on disk. Writers that come
+// at the same time share the wait.
+func (w *Writer) durable(r Record) error {
+	end, err := w.append(r)
+	if err != nil {
+		return err
+	}
+	return w.sync(end)
+}
+
+func (w *Writer) sync(end int64) error {
+	w.syncing.Lock()
+	defer w.syncing.Unlock()
+	if w.synced >= end {
+		return nil
+	}
+	w.mu.Lock()
+	written := w.written
+	w.mu.Unlock()
+	if err := w.file.Sync(); err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.broken = fmt.Errorf("record the run: %w", err)
+		return w.broken
+	}
+	w.synced = written
+	return nil
+}
+
+// StepStart records that a step begins.
+func (w *Writer) StepStart(s StepStart) error {
+	_, err := w.append(Record{Step: &s})
+	return err
+}
+
+// StepEnd records how a step ended; it is on disk when it returns.
+func (w *Writer) StepEnd(s StepEnd) error { return w.durable(Record{StepEnd: &s}) }
+
+// Approval records a question and its answer.
+func (w *Writer) Approval(a Approval) error {
+	_, err := w.append(Record{Approval: &a})
+	return err
+}
+
+// Intent records a write that is about to be sent and returns its number. It is
+// on disk when it returns.
+func (w *Writer) Intent(i Intent) (int, error) {
+	w.mu.Lock()
+	w.writes++
+	i.Write = w.writes
+	end, err := w.appendLocked(Record{Intent: &i})
+	w.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return i.Write, w.sync(end)
+}
+
+// Outcome records how a write ended. It is on disk when it returns.
+func (w *Writer) Outcome(o WriteOutcome) error { return w.durable(Record{Outcome: &o}) }
+
+// End records how the run ended.
+func (w *Writer) End(e RunEnd) error { return w.durable(Record{End: &e}) }
+
+// Object returns an object as an Intent keeps it.
+func Object(o *unstructured.Unstructured) map[string]any {
+	if o == nil {
+		return nil
+	}
+	return o.Object
+}
+
+// ErrNotFound means that there is no such run.
+var ErrNotFound = fs.ErrNotExist
