@@ -77,13 +77,14 @@
   var progress = main.querySelector('[data-progress]');
   var reset = main.querySelector('[data-reset]');
   function tick() {
-    var n = 0;
+    var n = 0, all = 0, any = false;
     boxes.forEach(function (b) {
-      if (b.checked) n++;
+      any = any || b.checked;
+      if (!b.closest('.rescue')) { all++; if (b.checked) n++; }
       b.closest('.step').classList.toggle('is-done', b.checked);
     });
-    if (progress) progress.textContent = n ? n + ' of ' + boxes.length + ' done' : '';
-    if (reset) reset.hidden = n === 0;
+    if (progress) progress.textContent = n ? n + ' of ' + all + ' done' : '';
+    if (reset) reset.hidden = !any;
   }
   boxes.forEach(function (b) { b.checked = done[b.dataset.done] === true; });
   main.addEventListener('change', function (e) {
