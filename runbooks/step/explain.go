@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +25,8 @@ func Explain() *Kind {
     deletion: {resource: namespaces, name: demo, contents: [pods, persistentvolumeclaims]}
     owners: {kubernetes.io/pvc-protection: the volume controller}
 `,
-		Result: "`exists`, `deleting`, `finalizers`, `remaining` (resource, namespace, name, finalizers, owner, deleting), " +
-			"`conditions`, `apiServices`, `webhooks` and `unreadable`",
+		Result: "`object` (null if it is gone), `exists`, `deleting`, `finalizers`, `remaining` (resource, namespace, name, finalizers, owner, deleting), " +
+			"`conditions` (type, status, reason, message, and counts with name and count), and as lines of text `apiServices`, `webhooks` and `unreadable`",
 		New: func() Action { return new(explain) },
 	}
 }
@@ -36,10 +37,10 @@ type explain struct {
 }
 
 type stuckDeletion struct {
-	Resource  string   `yaml:"resource,required" doc:"Its resource, as kubectl names it."`
-	Namespace string   `yaml:"namespace" doc:"Its namespace, if it has one."`
-	Name      string   `yaml:"name,required" doc:"Its name."`
-	Contents  []string `yaml:"contents" doc:"Resources to look through, where it is a namespace."`
+	Resource  string  `yaml:"resource,required" doc:"Its resource, as kubectl names it."`
+	Namespace string  `yaml:"namespace" doc:"Its namespace, if it has one."`
+	Name      string  `yaml:"name,required" doc:"Its name."`
+	Contents  Strings `yaml:"contents,single" doc:"Resources to look through: those in the namespace that is to go, or in the object's own."`
 }
 
 // The resources that every explanation reads.
@@ -60,12 +61,26 @@ func (e *explain) Check() []Problem {
 			ps = append(ps, Problem{"deletion", err.Error(), ""})
 		}
 	}
+	if e.Deletion.Name == "" {
+		ps = append(ps, Problem{"deletion", "the name of the object is empty", "say which object does not go"})
+	}
+	if e.inside() == "" && len(e.Deletion.Contents) > 0 {
+		ps = append(ps, Problem{"deletion", "contents are looked for in a namespace, and there is none", "drop contents"})
+	}
 	return ps
 }
 
 func (e *explain) target() (Ref, error) {
 	res, err := ParseResource(e.Deletion.Resource)
 	return Ref{Resource: res, Namespace: e.Deletion.Namespace, Name: e.Deletion.Name}, err
+}
+
+// inside is the namespace to look through.
+func (e *explain) inside() string {
+	if res, err := ParseResource(e.Deletion.Resource); err == nil && res.Unversioned() == (Resource{Plural: "namespaces"}) {
+		return e.Deletion.Name
+	}
+	return e.Deletion.Namespace
 }
 
 func (e *explain) Permissions() []Permission {
@@ -75,7 +90,7 @@ func (e *explain) Permissions() []Permission {
 	}
 	for _, c := range e.Deletion.Contents {
 		if res, err := ParseResource(c); err == nil {
-			ps = append(ps, permit(res, e.Deletion.Name, "", "list")...)
+			ps = append(ps, permit(res, e.inside(), "", "list")...)
 		}
 	}
 	for _, res := range []Resource{apiServices, mutatingHooks, validatingHooks, endpointSlices} {
@@ -91,14 +106,16 @@ func (e *explain) Kubectl() []Line {
 	}
 	lines := []Line{{Words: append(get, "--ignore-not-found", "-o", "yaml")}}
 	if len(e.Deletion.Contents) > 0 {
-		lines = append(lines, Line{Words: []string{"kubectl", "get", strings.Join(e.Deletion.Contents, ","), "-n", e.Deletion.Name,
+		lines = append(lines, Line{Words: []string{"kubectl", "get", strings.Join(e.Deletion.Contents, ","), "-n", e.inside(),
 			"-o", "custom-columns=KIND:.kind,NAME:.metadata.name,DELETING:.metadata.deletionTimestamp,FINALIZERS:.metadata.finalizers"}})
 	}
 	return append(lines,
 		Line{Note: "aggregated APIs that do not answer", Words: []string{"kubectl", "get", apiServices.String(),
 			"-o", "custom-columns=NAME:.metadata.name,AVAILABLE:.status.conditions[?(@.type==\"Available\")].status"}},
 		Line{Note: "webhooks and the services behind them", Words: []string{"kubectl", "get", mutatingHooks.String() + "," + validatingHooks.String(),
-			"-o", "custom-columns=NAME:.metadata.name,SERVICE:.webhooks[*].clientConfig.service.name"}})
+			"-o", "custom-columns=NAME:.metadata.name,SERVICE:.webhooks[*].clientConfig.service.name"}},
+		Line{Note: "and who serves those", Words: []string{"kubectl", "get", endpointSlices.String(), "-A",
+			"-o", "custom-columns=SERVICE:.metadata.labels.kubernetes\\.io/service-name,READY:.endpoints[*].conditions.ready"}})
 }
 
 func (e *explain) Preview(ctx context.Context, r Reader) (*Preview, error) {
@@ -114,14 +131,18 @@ func (e *explain) Run(ctx context.Context, c Cluster, _ Host) (*Result, error) {
 // explanation gathers what is found; what cannot be read is noted.
 type explanation struct {
 	*explain
+	resources  map[Resource]bool // those that are to go
 	unreadable []any
 	table      Table
 }
 
 func (e *explain) read(ctx context.Context, r Reader) (*Result, error) {
+	if err := refuse(e); err != nil {
+		return nil, fmt.Errorf("explain: %w", err)
+	}
 	ref, err := e.target()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("explain: %w", err)
 	}
 	obj, err := r.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -130,29 +151,51 @@ func (e *explain) read(ctx context.Context, r Reader) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("explain %s: %w", ref, err)
 	}
-	x := &explanation{explain: e, table: Table{Head: []string{"WHAT", "STATE", "WHO REMOVES THE FINALIZER"}}}
-	value := map[string]any{"exists": obj != nil, "deleting": obj != nil && obj.GetDeletionTimestamp() != nil, "finalizers": []any{}, "conditions": []any{}}
+	x := &explanation{explain: e, resources: map[Resource]bool{ref.Resource.Unversioned(): true},
+		table: Table{Head: []string{"WHAT", "STATE", "WHO REMOVES THE FINALIZER"}}}
+	value := map[string]any{"object": nil, "exists": obj != nil, "deleting": false, "finalizers": []any{}, "conditions": []any{}}
 	if obj != nil {
+		value["object"] = obj.Object
+		value["deleting"] = obj.GetDeletionTimestamp() != nil
 		value["finalizers"] = anys(obj.GetFinalizers())
-		value["conditions"] = trueConditions(obj)
+		value["conditions"] = x.conditions(obj)
+		x.row(ref.Resource, obj)
 	}
 	value["remaining"] = x.remaining(ctx, r)
 	value["apiServices"] = x.deadAPIs(ctx, r)
 	value["webhooks"] = x.deadWebhooks(ctx, r)
-	value["unreadable"] = nonNil(x.unreadable)
+	value["unreadable"] = append([]any{}, x.unreadable...)
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("explain %s: %w", ref, context.Cause(ctx))
+	}
 	return &Result{Value: value, Said: x.said(ref, obj, value), Table: &x.table}, nil
 }
 
+func (x *explanation) row(res Resource, o *unstructured.Unstructured) {
+	x.table.Rows = append(x.table.Rows, []string{res.String() + "/" + o.GetName(), held(o), x.owner(o.GetFinalizers())})
+}
+
 func (x *explanation) said(ref Ref, obj *unstructured.Unstructured, value map[string]any) string {
-	if obj == nil {
-		return ref.String() + " is not there"
+	s := ref.String() + " is gone"
+	if obj != nil {
+		s = ref.String() + ": " + held(obj)
 	}
-	s := ref.String() + ": " + held(obj)
-	for _, part := range []struct{ key, text string }{{"remaining", "objects remain"}, {"apiServices", "aggregated APIs do not answer"}, {"webhooks", "webhooks are not served"}} {
-		if n := len(value[part.key].([]any)); n > 0 {
-			s += fmt.Sprintf("; %d %s", n, part.text)
+	count := func(key, one, many string) {
+		switch n := len(value[key].([]any)); n {
+		case 0:
+		case 1:
+			s += "; " + one
+		default:
+			s += fmt.Sprintf("; %d %s", n, many)
 		}
 	}
+	count("remaining", "1 object remains", "objects remain")
+	if obj == nil && len(value["remaining"].([]any)) > 0 && x.inside() == ref.Name {
+		s += " in a namespace that is gone: make it again before you touch them"
+	}
+	count("apiServices", "1 aggregated API does not answer", "aggregated APIs do not answer")
+	count("webhooks", "1 webhook configuration has nobody who answers", "webhook configurations have nobody who answers")
+	count("unreadable", "1 thing could not be read", "things could not be read")
 	return s
 }
 
@@ -172,11 +215,11 @@ func (x *explanation) remaining(ctx context.Context, r Reader) []any {
 		if err != nil {
 			continue
 		}
-		for _, o := range x.list(ctx, r, Query{Resource: res, Namespace: x.Deletion.Name}) {
-			owner := x.owner(o.GetFinalizers())
+		x.resources[res.Unversioned()] = true
+		for _, o := range x.list(ctx, r, Query{Resource: res, Namespace: x.inside()}) {
 			out = append(out, map[string]any{"resource": res.String(), "namespace": o.GetNamespace(), "name": o.GetName(),
-				"finalizers": anys(o.GetFinalizers()), "owner": owner, "deleting": o.GetDeletionTimestamp() != nil})
-			x.table.Rows = append(x.table.Rows, []string{res.String() + "/" + o.GetName(), held(o), owner})
+				"finalizers": anys(o.GetFinalizers()), "owner": x.owner(o.GetFinalizers()), "deleting": o.GetDeletionTimestamp() != nil})
+			x.row(res, o)
 		}
 	}
 	return out
@@ -192,22 +235,27 @@ func (x *explanation) owner(finalizers []string) string {
 	return strings.Join(who, "; ")
 }
 
-// trueConditions returns the conditions of a namespace that say something,
-// with what they count.
-func trueConditions(obj *unstructured.Unstructured) []any {
+// conditions returns what an object's conditions say. Of a namespace those are
+// told that are about trouble, with what they count.
+func (x *explanation) conditions(obj *unstructured.Unstructured) []any {
 	out := []any{}
-	conds, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, c := range conds {
-		m, ok := c.(map[string]any)
-		if !ok || m["status"] != "True" {
+	for _, c := range conditionsOf(obj) {
+		if isNamespace(obj) && (c.status != "True" || !namespaceConditions[c.kind]) {
 			continue
 		}
 		counts := []any{}
-		message := fmt.Sprint(orNone(m["message"]))
-		for _, match := range countRE.FindAllStringSubmatch(message, -1) {
-			counts = append(counts, strings.TrimSuffix(match[1], ".")+": "+match[2])
+		for _, m := range countRE.FindAllStringSubmatch(c.message, -1) {
+			name := strings.TrimSuffix(m[1], ".")
+			n, err := strconv.ParseInt(m[2], 10, 64)
+			if err != nil {
+				continue
+			}
+			counts = append(counts, map[string]any{"name": name, "count": n})
+			if res, err := ParseResource(name); err == nil && c.kind == "NamespaceContentRemaining" {
+				x.resources[res] = true
+			}
 		}
-		out = append(out, map[string]any{"type": m["type"], "reason": orNone(m["reason"]), "message": message, "counts": counts})
+		out = append(out, map[string]any{"type": c.kind, "status": c.status, "reason": c.reason, "message": c.message, "counts": counts})
 	}
 	return out
 }
@@ -217,39 +265,32 @@ func trueConditions(obj *unstructured.Unstructured) []any {
 func (x *explanation) deadAPIs(ctx context.Context, r Reader) []any {
 	out := []any{}
 	for _, o := range x.list(ctx, r, Query{Resource: apiServices}) {
-		if ok, why := conditionTrue(o, "Available"); !ok && !strings.HasSuffix(why, "is not set") {
-			out = append(out, o.GetName()+": "+why)
-			x.table.Rows = append(x.table.Rows, []string{"apiservice/" + o.GetName(), why, ""})
+		for _, c := range conditionsOf(o) {
+			if c.kind == "Available" && c.status != "True" {
+				out = append(out, o.GetName()+": "+c.String())
+				x.table.Rows = append(x.table.Rows, []string{"apiservice/" + o.GetName(), c.String(), ""})
+			}
 		}
 	}
 	return out
 }
 
-// deadWebhooks lists the webhooks whose Service has no ready endpoint.
+// deadWebhooks lists the webhook configurations that are asked about what is to
+// go, by a Service that has no ready endpoint.
 func (x *explanation) deadWebhooks(ctx context.Context, r Reader) []any {
-	ready := map[string]bool{}
-	known := len(x.unreadable)
-	for _, o := range x.list(ctx, r, Query{Resource: endpointSlices}) {
-		eps, _, _ := unstructured.NestedSlice(o.Object, "endpoints")
-		for _, ep := range eps {
-			if m, ok := ep.(map[string]any); ok {
-				// A missing condition counts as ready, as the API says.
-				if is, found, _ := unstructured.NestedBool(m, "conditions", "ready"); is || !found {
-					ready[o.GetNamespace()+"/"+o.GetLabels()[serviceNameLabel]] = true
-				}
-			}
-		}
-	}
 	out := []any{}
+	known := len(x.unreadable)
+	ready := readyServices(x.list(ctx, r, Query{Resource: endpointSlices}))
 	if len(x.unreadable) > known {
 		return out // nothing can be said of the services
 	}
 	for _, res := range []Resource{mutatingHooks, validatingHooks} {
 		for _, o := range x.list(ctx, r, Query{Resource: res}) {
-			for _, service := range webhookServices(o) {
-				if !ready[service] {
-					out = append(out, res.Plural+"/"+o.GetName()+": nothing serves "+service)
-					x.table.Rows = append(x.table.Rows, []string{res.Plural + "/" + o.GetName(), "nothing serves " + service, ""})
+			for _, call := range x.strictCalls(o) {
+				if !ready[call.service] {
+					why := "nothing serves " + call.service + ", which is asked about " + firstOf(call.about)
+					out = append(out, res.Plural+"/"+o.GetName()+": "+why)
+					x.table.Rows = append(x.table.Rows, []string{res.Plural + "/" + o.GetName(), why, ""})
 				}
 			}
 		}
@@ -257,22 +298,81 @@ func (x *explanation) deadWebhooks(ctx context.Context, r Reader) []any {
 	return out
 }
 
-// webhookServices returns the services that a configuration calls, each once.
-func webhookServices(o *unstructured.Unstructured) []string {
-	var out []string
-	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
-	for _, h := range hooks {
-		m, ok := h.(map[string]any)
-		if !ok {
-			continue
-		}
-		ns, _, _ := unstructured.NestedString(m, "clientConfig", "service", "namespace")
-		name, _, _ := unstructured.NestedString(m, "clientConfig", "service", "name")
-		if s := ns + "/" + name; name != "" && !slices.Contains(out, s) {
-			out = append(out, s)
+// readyServices returns the services, as namespace/name, that somebody serves.
+func readyServices(slices []*unstructured.Unstructured) map[string]bool {
+	ready := map[string]bool{}
+	for _, o := range slices {
+		endpoints, _, _ := unstructured.NestedSlice(o.Object, "endpoints")
+		for _, ep := range endpoints {
+			m, _ := ep.(map[string]any)
+			// A missing condition counts as ready, as the API says.
+			if is, found, _ := unstructured.NestedBool(m, "conditions", "ready"); is || !found {
+				ready[o.GetNamespace()+"/"+o.GetLabels()[serviceNameLabel]] = true
+			}
 		}
 	}
-	return out
+	return ready
+}
+
+// serviceCall is a service that is asked about changes: "UPDATE of pods".
+type serviceCall struct {
+	service string
+	about   []string
+}
+
+// strictCalls returns the services that a configuration asks about what is to
+// go, and without whose answer the API server refuses.
+func (x *explanation) strictCalls(o *unstructured.Unstructured) []serviceCall {
+	var calls []serviceCall
+	hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+	for _, h := range hooks {
+		hook, _ := h.(map[string]any)
+		name, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "name")
+		namespace, _, _ := unstructured.NestedString(hook, "clientConfig", "service", "namespace")
+		about := x.askedAbout(hook)
+		if name == "" || hook["failurePolicy"] == "Ignore" || len(about) == 0 {
+			continue
+		}
+		service := namespace + "/" + name
+		i := slices.IndexFunc(calls, func(c serviceCall) bool { return c.service == service })
+		if i < 0 {
+			i, calls = len(calls), append(calls, serviceCall{service: service})
+		}
+		for _, a := range about {
+			if !slices.Contains(calls[i].about, a) {
+				calls[i].about = append(calls[i].about, a)
+			}
+		}
+	}
+	return calls
+}
+
+// askedAbout returns what a webhook is asked about of what is to go. Removing a
+// finalizer is an update. Selectors are not looked at: it could match.
+func (x *explanation) askedAbout(hook map[string]any) []string {
+	var about []string
+	rules, _, _ := unstructured.NestedSlice(hook, "rules")
+	for _, item := range rules {
+		rule, _ := item.(map[string]any)
+		for res := range x.resources {
+			if !matches(rule["apiGroups"], res.Group) || !matches(rule["resources"], res.Plural) {
+				continue
+			}
+			for _, op := range []string{"UPDATE", "DELETE"} {
+				if matches(rule["operations"], op) {
+					about = append(about, op+" of "+res.String())
+				}
+			}
+		}
+	}
+	slices.Sort(about)
+	return about
+}
+
+// matches reports whether a list of a webhook's rule has an entry, or a star.
+func matches(list any, entry string) bool {
+	items, _ := list.([]any)
+	return slices.Contains(items, any(entry)) || slices.Contains(items, any("*"))
 }
 
 func anys(list []string) []any {
@@ -281,11 +381,4 @@ func anys(list []string) []any {
 		out[i] = s
 	}
 	return out
-}
-
-func nonNil(list []any) []any {
-	if list == nil {
-		return []any{}
-	}
-	return list
 }

@@ -256,3 +256,39 @@ func TestNothingNamedIsNotEverything(t *testing.T) {
 }
 
 func contained(s, part string) bool { return strings.Contains(s, part) }
+
+func put(t *testing.T, c *steptest.Cluster, objs ...*unstructured.Unstructured) {
+	t.Helper()
+	if err := c.Put(objs...); err != nil {
+		t.Error(err)
+	}
+}
+
+// reacting is a host that does something after each piece of progress, once
+// each: first, and then what was added.
+type reacting struct {
+	host
+	running sync.WaitGroup
+	lock    sync.Mutex
+	first   func()
+}
+
+// then is done after the next piece of progress.
+func (r *reacting) then(do func()) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.first = do
+}
+
+func (r *reacting) Progress(text string) {
+	r.host.Progress(text)
+	r.lock.Lock()
+	do := r.first
+	r.first = nil
+	r.lock.Unlock()
+	if do != nil {
+		r.running.Go(do)
+	}
+}
+
+func (r *reacting) wait() { r.running.Wait() }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Wait returns the verb that waits for objects.
@@ -53,7 +54,10 @@ func (w *wait) Check() []Problem {
 	if n != 1 {
 		ps = append(ps, Problem{"", fmt.Sprintf("want one of until, gone and condition, got %d", n), "say what to wait for"})
 	}
-	if _, err := w.hold(); err != nil {
+	if len(w.Resource) > 1 && (w.Until.Source != "" || w.FailWhen.Source != "") {
+		ps = append(ps, Problem{"resource", "until and failWhen look at one resource, not a list", "use one step for each resource"})
+	}
+	if _, err := w.hold(); err != nil && !HasMark(w.Hold) {
 		ps = append(ps, Problem{"hold", fmt.Sprintf("%q is no duration", w.Hold), "write it as 30s or 2m"})
 	}
 	return ps
@@ -63,39 +67,74 @@ func (w *wait) hold() (time.Duration, error) {
 	if w.Hold == "" {
 		return 0, nil
 	}
-	return time.ParseDuration(w.Hold)
+	d, err := time.ParseDuration(w.Hold)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("hold: %q is negative", w.Hold)
+	}
+	return d, err
 }
 
-func (w *wait) Permissions() []Permission { return w.permissions("list", "watch") }
+// Permissions are those to follow the target, and to read it for a preview.
+func (w *wait) Permissions() []Permission {
+	if w.Name != "" {
+		return w.permissions("get", "list", "watch")
+	}
+	return w.permissions("list", "watch")
+}
 
 func (w *wait) Kubectl() []Line {
-	timeout := "--timeout=" + shortDuration(w.limit)
-	line := Line{}
+	lines := w.waitLines()
+	if w.FailWhen.Source != "" && len(lines) > 0 {
+		lines[0].Note = strings.TrimPrefix(lines[0].Note+"\ngive up if "+w.FailWhen.Source, "\n")
+	}
+	hold, err := w.hold()
+	if hold == 0 || err != nil {
+		return lines
+	}
+	again := Line{Note: "once more after " + w.Hold + ", to see that it stayed so", Words: []string{"sleep", strconv.FormatInt(int64(hold.Seconds()), 10)}}
+	return append(append(lines, again), w.waitLines()...)
+}
+
+// waitLines are the commands that wait, or look where kubectl cannot wait.
+func (w *wait) waitLines() []Line {
+	flags := []string{"--timeout=" + shortDuration(w.limit)}
+	if !w.narrowed() {
+		flags = append(flags, "--all")
+	}
 	switch {
 	case w.Gone:
-		line.Words = w.kubectl("wait", "--for=delete", timeout)
+		return w.lines("wait", append([]string{"--for=delete"}, flags...)...)
 	case w.Condition != "":
-		line.Words = w.kubectl("wait", "--for=condition="+w.Condition, timeout)
-	case w.Until.Equals != nil:
-		line.Words = w.kubectl("wait", "--for=jsonpath="+w.Until.Equals.JSONPath+"="+w.Until.Equals.Text, timeout)
-	default:
-		line = Line{Note: "again and again, until " + w.Until.Source, Words: w.kubectl("get", "-o", "yaml")}
+		return w.lines("wait", append([]string{"--for=create", "--for=condition=" + w.Condition}, flags...)...)
+	case w.kubectlCanWait():
+		path := "--for=jsonpath=" + w.Until.Equals.JSONPath + "=" + w.Until.Equals.Text
+		return w.lines("wait", append([]string{"--for=create", path}, flags...)...)
 	}
-	if w.Hold == "" {
-		return []Line{line}
+	lines := w.lines("get", "-o", "yaml")
+	if len(lines) > 0 {
+		lines[0].Note = "again and again, until " + w.Until.Source
 	}
-	again := Line{Note: "and once more after " + w.Hold + ", to see that it stayed so", Words: []string{"sleep", strings.TrimSuffix(w.Hold, "s")}}
-	return []Line{line, again, {Words: line.Words}}
+	return lines
+}
+
+// kubectlCanWait reports whether kubectl can wait for what until says: for a
+// named object, and for a text that it takes as it is.
+func (w *wait) kubectlCanWait() bool {
+	eq := w.Until.Equals
+	return eq != nil && w.Name != "" && eq.Text != "" && !strings.Contains(eq.Text, "=") && strings.Trim(eq.Text, " '\"") == eq.Text
 }
 
 func (w *wait) Preview(ctx context.Context, r Reader) (*Preview, error) {
+	if err := refuse(w); err != nil {
+		return nil, fmt.Errorf("wait: %w", err)
+	}
 	found, err := w.find(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("wait for %s: %w", w.what(), err)
 	}
-	p := &Preview{Said: "would wait until " + w.goal()}
-	if ok, _ := w.judge(ctx, objects(found)); ok {
-		p.Said = "is so already: " + w.goal()
+	p := &Preview{Said: "is so already: " + w.goal()}
+	if ok, missing := w.judge(ctx, objects(found)); !ok {
+		p.Said = "would wait until " + w.goal() + "; now: " + missing
 	}
 	return p, nil
 }
@@ -130,33 +169,35 @@ func (w *wait) judge(ctx context.Context, objs []*unstructured.Unstructured) (ok
 	case len(objs) == 0 && (w.Name != "" || w.Condition != ""):
 		return false, "it never appeared"
 	case w.Condition != "":
+		var missing []string
 		for _, o := range objs {
 			if ok, why := conditionTrue(o, w.Condition); !ok {
-				return false, o.GetName() + ": " + why
+				missing = append(missing, nameOf(o)+": "+why)
 			}
 		}
-		return true, ""
+		return len(missing) == 0, strings.Join(someOf(missing, 10), "; ")
 	}
 	if w.Until.Eval == nil {
-		return false, ""
+		return false, "nobody can judge " + w.Until.Source
 	}
 	ok, err := w.Until.Eval(ctx, w.value(objs))
 	if err != nil {
-		return false, err.Error()
+		return false, "it cannot be judged yet: " + err.Error()
 	}
 	return ok, "not so yet: " + w.Until.Source
 }
 
 func (w *wait) remaining(objs []*unstructured.Unstructured) string {
-	var names []string
+	names := make([]string, len(objs))
 	for i, o := range objs {
-		if i == 10 {
-			names = append(names, fmt.Sprintf("and %d more", len(objs)-i))
-			break
-		}
-		names = append(names, strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")+" ("+held(o)+")")
+		names[i] = nameOf(o) + " (" + held(o) + ")"
 	}
-	return "still there: " + strings.Join(names, ", ")
+	return "still there: " + strings.Join(someOf(names, 20), ", ")
+}
+
+// nameOf names an object in a sentence about one resource.
+func nameOf(o *unstructured.Unstructured) string {
+	return strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
 func (w *wait) value(objs []*unstructured.Unstructured) any {
@@ -174,39 +215,92 @@ func (w *wait) value(objs []*unstructured.Unstructured) any {
 }
 
 // conditionTrue reports whether a status condition is True and about the
-// object as it is now, and if not, why.
+// object as it is now, and if not, why. As kubectl does, it takes the first
+// condition of the type.
 func conditionTrue(o *unstructured.Unstructured, kind string) (bool, string) {
-	if observed, ok, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration"); ok && observed < o.GetGeneration() {
-		return false, fmt.Sprintf("its status is of generation %d, and it is at %d", observed, o.GetGeneration())
-	}
-	conds, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conds {
-		m, ok := c.(map[string]any)
-		if !ok || m["type"] != kind {
+	for _, c := range conditionsOf(o) {
+		if !strings.EqualFold(c.kind, kind) {
 			continue
 		}
-		if g, ok := m["observedGeneration"].(int64); ok && g < o.GetGeneration() {
-			return false, fmt.Sprintf("%s is of generation %d, and it is at %d", kind, g, o.GetGeneration())
+		if !c.dated {
+			c.observed, c.dated, _ = unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 		}
-		if m["status"] == "True" {
-			return true, ""
+		if c.dated && c.observed < o.GetGeneration() {
+			return false, fmt.Sprintf("%s is about generation %d, and it is at %d: its controller has not looked yet", c.kind, c.observed, o.GetGeneration())
 		}
-		return false, strings.TrimSpace(fmt.Sprintf("%s is %v (%v) %v", kind, m["status"], orNone(m["reason"]), orNone(m["message"])))
+		return strings.EqualFold(c.status, "True"), c.String()
 	}
 	return false, kind + " is not set"
 }
 
-func orNone(x any) any {
-	if x == nil {
-		return ""
+// failed tells whether the state can no longer become the one waited for.
+func (w *wait) failed(ctx context.Context, objs []*unstructured.Unstructured) error {
+	if w.FailWhen.Eval != nil && len(objs) > 0 {
+		if bad, err := w.FailWhen.Eval(ctx, w.value(objs)); err == nil && bad {
+			return fmt.Errorf("it has failed: %s", w.FailWhen.Source)
+		}
 	}
-	return x
+	if w.Condition == "" {
+		return nil
+	}
+	for _, o := range objs {
+		if why := w.hopeless(o); why != "" {
+			return fmt.Errorf("%s: %s, and %s will not become True", nameOf(o), why, w.Condition)
+		}
+	}
+	return nil
 }
 
-// errCompleted ends a wait for a pod that cannot become ready any more.
-var errCompleted = errors.New("the pod has completed, and will not become ready")
+// hopeless says why an object has come to an end at which the condition is not
+// True: a pod or a job that is over.
+func (w *wait) hopeless(o *unstructured.Unstructured) string {
+	if ok, _ := conditionTrue(o, w.Condition); ok {
+		return ""
+	}
+	switch o.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Kind: "Pod"}:
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+		if phase == "Succeeded" || phase == "Failed" {
+			return "the pod has completed (" + phase + ")"
+		}
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		for _, c := range conditionsOf(o) {
+			if (c.kind == "Failed" || c.kind == "Complete") && c.status == "True" {
+				return "the job is over: " + c.String()
+			}
+		}
+	}
+	return ""
+}
 
 func (w *wait) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
+	objs, err := w.run(ctx, c, h)
+	if err != nil {
+		return nil, fmt.Errorf("wait for %s: %w", w.what(), err)
+	}
+	res := &Result{Value: w.value(objs), Said: w.goal()}
+	if w.Gone {
+		res.Value = nil
+		if len(objs) > 0 {
+			res.Said += "; made again: " + firstOf(namesOf(objs))
+		}
+	}
+	return res, nil
+}
+
+func namesOf(objs []*unstructured.Unstructured) []string {
+	names := make([]string, len(objs))
+	for i, o := range objs {
+		names[i] = nameOf(o)
+	}
+	return names
+}
+
+// run waits, and returns the objects as they are at the end.
+func (w *wait) run(ctx context.Context, c Cluster, h Host) ([]*unstructured.Unstructured, error) {
+	if err := refuse(w); err != nil {
+		return nil, err
+	}
 	qs, err := w.queries()
 	if err != nil {
 		return nil, err
@@ -217,171 +311,8 @@ func (w *wait) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
 	}
 	for _, q := range qs {
 		if err := w.scope(ctx, c, q.Resource); err != nil && !(errors.Is(err, ErrNotServed) && (w.Gone || w.IfServed)) {
-			return nil, fmt.Errorf("wait for %s: %w", w.what(), err)
+			return nil, err
 		}
 	}
-	s := &waiting{wait: w, host: h, states: make([][]*unstructured.Unstructured, len(qs)), seen: make([]bool, len(qs))}
-	if err := s.until(ctx, c, qs, hold); err != nil {
-		return nil, fmt.Errorf("wait for %s: %w", w.what(), err)
-	}
-	value := w.value(s.all())
-	if w.Gone {
-		value = nil
-	}
-	return &Result{Value: value, Said: w.goal()}, nil
-}
-
-// waiting is a wait under way over one or several resources.
-type waiting struct {
-	wait    *wait
-	host    Host
-	mu      sync.Mutex
-	states  [][]*unstructured.Unstructured
-	seen    []bool
-	missing string
-	failure error
-	since   time.Time // when the state began to hold; zero if it does not
-	changed chan struct{}
-}
-
-// until follows every resource and ends when the state has held long enough.
-func (s *waiting) until(ctx context.Context, r Reader, qs []Query, hold time.Duration) error {
-	s.changed = make(chan struct{}, 1)
-	follow, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	errs := make([]error, len(qs))
-	for i, q := range qs {
-		running.Add(1)
-		go func() {
-			defer running.Done()
-			errs[i] = r.Follow(follow, q, func(objs []*unstructured.Unstructured) (bool, error) {
-				s.update(follow, i, objs)
-				return false, nil
-			})
-			if errors.Is(errs[i], ErrNotServed) {
-				errs[i] = nil
-				s.update(follow, i, nil)
-			} else if follow.Err() == nil {
-				s.fail(errs[i])
-			}
-		}()
-	}
-	defer func() { cancel(); running.Wait() }()
-	return s.watch(ctx, hold)
-}
-
-func (s *waiting) fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failure == nil {
-		s.failure = err
-	}
-	s.signal()
-}
-
-// signal wakes the watch; the state is under the lock.
-func (s *waiting) signal() {
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
-}
-
-func (s *waiting) all() []*unstructured.Unstructured {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*unstructured.Unstructured
-	for _, objs := range s.states {
-		all = append(all, objs...)
-	}
-	return all
-}
-
-// update takes a new state of one resource.
-func (s *waiting) update(ctx context.Context, i int, objs []*unstructured.Unstructured) {
-	s.mu.Lock()
-	s.states[i], s.seen[i] = objs, true
-	for _, ok := range s.seen {
-		if !ok {
-			s.mu.Unlock()
-			return
-		}
-	}
-	s.mu.Unlock()
-	all := s.all()
-	ok, missing := s.wait.judge(ctx, all)
-	failure := s.wait.failed(ctx, all, ok)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.missing = missing
-	switch {
-	case failure != nil:
-		s.failure = failure
-	case !ok:
-		s.since = time.Time{}
-	case s.since.IsZero():
-		s.since = time.Now()
-	}
-	if !ok && s.host != nil {
-		s.host.Progress(missing)
-	}
-	s.signal()
-}
-
-// failed tells whether the state can no longer become the one waited for.
-func (w *wait) failed(ctx context.Context, objs []*unstructured.Unstructured, ok bool) error {
-	if ok {
-		return nil
-	}
-	if w.FailWhen.Eval != nil && len(objs) > 0 {
-		if bad, err := w.FailWhen.Eval(ctx, w.value(objs)); err == nil && bad {
-			return fmt.Errorf("it has failed: %s", w.FailWhen.Source)
-		}
-	}
-	if w.Condition != "Ready" {
-		return nil
-	}
-	for _, o := range objs {
-		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-		if o.GetKind() == "Pod" && (phase == "Succeeded" || phase == "Failed") {
-			return fmt.Errorf("%s: %w (%s)", o.GetName(), errCompleted, phase)
-		}
-	}
-	return nil
-}
-
-// watch returns when the state has held for long enough, failed, or ctx ends.
-func (s *waiting) watch(ctx context.Context, hold time.Duration) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.missing == "" {
-				return context.Cause(ctx)
-			}
-			return fmt.Errorf("%s (%w)", s.missing, context.Cause(ctx))
-		case <-s.changed:
-		case <-timer.C:
-		}
-		s.mu.Lock()
-		failure, since := s.failure, s.since
-		s.mu.Unlock()
-		switch {
-		case failure != nil:
-			return failure
-		case since.IsZero():
-			timer.Reset(time.Hour)
-		case time.Since(since) >= hold:
-			return nil
-		default:
-			left := hold - time.Since(since)
-			if s.host != nil {
-				s.host.Progress(fmt.Sprintf("it is so; watching that it stays so for %s", hold))
-			}
-			timer.Reset(left)
-		}
-	}
+	return newVigil(w, h, len(qs), hold).keep(ctx, c, qs)
 }
