@@ -26,7 +26,18 @@ const sealPrefix = "rutter-bundle sha256:"
 // sealSize is the length of the comment.
 const sealSize = len(sealPrefix) + 2*sha256.Size
 
-var zipEpoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
+// zipTime returns the nearest time that a zip can hold: even seconds, in the
+// years 1980 to 2107.
+func zipTime(t time.Time) time.Time {
+	first, last := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2107, 12, 31, 23, 59, 58, 0, time.UTC)
+	switch t = t.UTC().Truncate(2 * time.Second); {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
+}
 
 func writeZip(ctx context.Context, w io.Writer, tree fs.FS, opts Options) error {
 	m, err := list(ctx, tree)
@@ -42,10 +53,7 @@ func writeZip(ctx context.Context, w io.Writer, tree fs.FS, opts Options) error 
 	zw.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
 		return flate.NewWriter(w, flate.BestCompression)
 	})
-	when := opts.Epoch.UTC().Truncate(2 * time.Second)
-	if when.Before(zipEpoch) {
-		when = zipEpoch
-	}
+	when := zipTime(opts.Epoch)
 	if err := addEntry(zw, ManifestName, when, bytes.NewReader(manifest)); err != nil {
 		return err
 	}
@@ -76,10 +84,8 @@ func addFile(zw *zip.Writer, tree fs.FS, name string, when time.Time) error {
 }
 
 func addEntry(zw *zip.Writer, name string, when time.Time, r io.Reader) error {
-	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: when}
 	h.SetMode(0o644)
-	// The DOS fields alone: they have no time zone and no extra field.
-	h.ModifiedDate, h.ModifiedTime = dosTime(when)
 	w, err := zw.CreateHeader(h)
 	if err != nil {
 		return fmt.Errorf("pack %s: %w", name, err)
@@ -88,12 +94,6 @@ func addEntry(zw *zip.Writer, name string, when time.Time, r io.Reader) error {
 		return fmt.Errorf("pack %s: %w", name, err)
 	}
 	return nil
-}
-
-func dosTime(t time.Time) (date, clock uint16) {
-	y, m, d := t.Date()
-	y = min(y-1980, 127)
-	return uint16(y<<9 | int(m)<<5 | d), uint16(t.Hour()<<11 | t.Minute()<<5 | t.Second()/2)
 }
 
 // sealWriter passes on all but the last sealSize bytes, and sums what it passes.

@@ -25,6 +25,7 @@ type Runbook struct {
 	Steps       []Step
 	Finally     []Step
 	Undo        []string
+	Needs       []string
 	Grants      []Grant
 	File        string // the name of the source
 	SourcePath  string // the page that shows it
@@ -70,6 +71,7 @@ func NewRunbook(rb *runbook.Runbook, m Markup) Runbook {
 		Facts:  facts(rb),
 		Doc:    m.Prose(rb.Doc),
 		File:   path.Base(rb.Source.Name),
+		Needs:  needs(rb),
 		Grants: b.grants(),
 		Undo:   undo(rb),
 	}
@@ -104,6 +106,25 @@ func facts(rb *runbook.Runbook) []string {
 		fs = append(fs, "at most "+duration(rb.Deadline))
 	}
 	return fs
+}
+
+// needs says what must be there before a run starts, beside permissions.
+func needs(rb *runbook.Runbook) []string {
+	var out []string
+	for _, r := range rb.Requires {
+		s := "The program " + r.Tool + " on your machine"
+		if r.Tool == "" {
+			s = "A cluster that serves " + r.Resource.String()
+			if len(rb.Clusters) > 1 {
+				s = "A cluster " + r.Cluster + " that serves " + r.Resource.String()
+			}
+		}
+		if r.Optional {
+			s += ", if there is one"
+		}
+		out = append(out, s+".")
+	}
+	return out
 }
 
 func count(n int, what string) string {
@@ -152,7 +173,7 @@ func outline(d Runbook) []Heading {
 		toc = append(toc, Heading{ID: "finally", Title: "In the end"})
 	}
 	return append(toc,
-		Heading{ID: "cleanup", Title: "Cleaning up"}, Heading{ID: "permissions", Title: "Permissions"}, Heading{ID: "source", Title: "The source"})
+		Heading{ID: "cleanup", Title: "Cleaning up"}, Heading{ID: "permissions", Title: "What it needs"}, Heading{ID: "source", Title: "The source"})
 }
 
 // builder makes the parts of one runbook's page.
