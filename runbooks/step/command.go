@@ -2,11 +2,14 @@ package step
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // RunCommand returns the verb that runs a program on the operator's machine.
@@ -45,10 +48,30 @@ func (c *command) Effect() Effect {
 	return e
 }
 
+// envName is what a shell takes in front of a command as an assignment.
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (c *command) Check() []Problem {
+	var ps []Problem
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if !envName.MatchString(name) {
+			ps = append(ps, Problem{"env", fmt.Sprintf("%q cannot be set in a shell", name), "use letters, digits and _"})
+		}
+	}
+	if len(c.Args) > 0 && c.Args[0] == "" {
+		ps = append(ps, Problem{"args", "the program is empty", "name it first"})
+	}
+	return ps
+}
+
 func (c *command) Permissions() []Permission { return nil }
 
 func (c *command) Kubectl() []Line {
-	return []Line{{Env: c.env(), Words: c.Args, Stdin: c.Stdin}}
+	line := Line{Env: c.env(), Words: c.Args, Stdin: c.Stdin}
+	if c.role != "" && len(c.Args) > 0 && c.Args[0] != "kubectl" {
+		line.Note = "with " + Mark(ContextMark, c.role) + " as the current context of your kubeconfig"
+	}
+	return []Line{line}
 }
 
 func (c *command) env() []string {
@@ -60,10 +83,24 @@ func (c *command) env() []string {
 }
 
 func (c *command) Preview(context.Context, Reader) (*Preview, error) {
-	return &Preview{Said: "would run " + Readable(strings.Join(c.Args, " "))}, nil
+	said := "would run"
+	for _, arg := range c.Args {
+		w := &shellWriter{}
+		w.word(arg)
+		for i, p := range w.parts {
+			if i == 0 {
+				said += " "
+			}
+			said += strings.ReplaceAll(p.Text, "\n", " ")
+		}
+	}
+	return &Preview{Said: said}, nil
 }
 
 func (c *command) Run(ctx context.Context, _ Cluster, h Host) (*Result, error) {
+	if len(c.Args) == 0 || c.Args[0] == "" {
+		return nil, errors.New("command: args came out empty, so there is no program to run")
+	}
 	h.Progress("running " + c.Args[0])
 	out, err := h.Command(ctx, Command{Args: c.Args, Env: c.env(), Stdin: c.Stdin, Role: c.role})
 	if err != nil {
@@ -76,7 +113,7 @@ func (c *command) Run(ctx context.Context, _ Cluster, h Host) (*Result, error) {
 		ok = []int64{0}
 	}
 	if !slices.Contains(ok, int64(out.ExitCode)) {
-		return res, fmt.Errorf("%s ended with exit code %d: %s", c.Args[0], out.ExitCode, lastLines(out.Stderr+out.Stdout))
+		return res, fmt.Errorf("%s ended with exit code %d: %s", c.Args[0], out.ExitCode, lastLines(out))
 	}
 	if c.Output == "json" {
 		var parsed any
@@ -92,8 +129,13 @@ func (c *command) Run(ctx context.Context, _ Cluster, h Host) (*Result, error) {
 }
 
 // lastLines is the end of what a program printed, where it says what is wrong.
-func lastLines(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
+// What it printed to standard output counts only if it complained of nothing.
+func lastLines(out *CommandResult) string {
+	s := strings.TrimSpace(out.Stderr)
+	if s == "" {
+		s = strings.TrimSpace(out.Stdout)
+	}
+	lines := strings.Split(s, "\n")
 	if len(lines) > 8 {
 		lines = lines[len(lines)-8:]
 	}
