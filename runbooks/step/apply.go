@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -72,7 +73,7 @@ func (a *apply) objects() []*unstructured.Unstructured {
 		o, ok := manifest(m)
 		switch {
 		case !ok:
-		case o.GetKind() == "CustomResourceDefinition" || o.GetKind() == "Namespace":
+		case isDefinition(o) || o.GetKind() == "Namespace":
 			first = append(first, o)
 		default:
 			then = append(then, o)
@@ -81,28 +82,38 @@ func (a *apply) objects() []*unstructured.Unstructured {
 	return append(first, then...)
 }
 
-// resourceOf names the resource of a manifest by the rule that Kubernetes' own
-// code generators follow.
-func resourceOf(o *unstructured.Unstructured) Resource {
+// ref names the object of a manifest. Its resource is the one that a definition
+// among the manifests says, or else follows from the kind by the rule of
+// Kubernetes' own code generators.
+func (a *apply) ref(o *unstructured.Unstructured) Ref {
 	plural, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-	return Resource{Plural: plural.Resource, Version: plural.Version, Group: plural.Group}
+	res := Resource{Plural: plural.Resource, Version: plural.Version, Group: plural.Group}
+	if crd := a.definition(o); crd != nil {
+		if name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural"); name != "" {
+			res.Plural = name
+		}
+	}
+	return Ref{Resource: res, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func refTo(o *unstructured.Unstructured) Ref {
-	return Ref{Resource: resourceOf(o), Namespace: o.GetNamespace(), Name: o.GetName()}
+// name is how results call an object: as the other verbs do, without version.
+func (a *apply) name(o *unstructured.Unstructured) string {
+	ref := a.ref(o)
+	ref.Resource = ref.Resource.Unversioned()
+	return ref.String()
 }
 
 func (a *apply) Permissions() []Permission {
 	var ps []Permission
 	for _, o := range a.objects() {
-		ref := refTo(o)
+		ref := a.ref(o)
 		ps = append(ps, permit(ref.Resource, ref.Namespace, ref.Name, "get", "patch")...)
 		// Creating cannot be allowed by name: the object is not there yet.
 		ps = append(ps, permit(ref.Resource, ref.Namespace, "", "create")...)
-		if o.GetKind() == "CustomResourceDefinition" {
+		if isDefinition(o) {
 			ps = append(ps, permit(ref.Resource, "", "", "list", "watch")...)
 		}
-		if _, ok := o.Object["status"]; ok && a.Status {
+		if a.withStatus(o) {
 			ps = append(ps, Permission{Verb: "patch", Resource: ref.Resource.Unversioned(), Subresource: "status", Namespace: ref.Namespace, Name: ref.Name})
 		}
 	}
@@ -110,21 +121,50 @@ func (a *apply) Permissions() []Permission {
 }
 
 func (a *apply) Kubectl() []Line {
+	var definitions, others, withStatus []*unstructured.Unstructured
+	for _, o := range a.objects() {
+		if isDefinition(o) {
+			definitions = append(definitions, o)
+		} else {
+			others = append(others, o)
+		}
+		if a.withStatus(o) {
+			withStatus = append(withStatus, o)
+		}
+	}
+	var lines []Line
+	if len(definitions) > 0 {
+		// kubectl looks up every kind before it applies the first object.
+		words := []string{"kubectl", "wait", "--for=condition=Established"}
+		for _, o := range definitions {
+			words = append(words, "customresourcedefinitions.apiextensions.k8s.io/"+o.GetName())
+		}
+		lines = append(lines, a.kubectl(definitions), Line{Words: words})
+	}
+	if len(others) > 0 {
+		lines = append(lines, a.kubectl(others))
+	}
+	if len(withStatus) > 0 {
+		lines = append(lines, a.kubectl(withStatus, "--subresource=status"))
+	}
+	return lines
+}
+
+func (a *apply) kubectl(objs []*unstructured.Unstructured, flags ...string) Line {
 	words := []string{"kubectl", "apply", "--server-side", "--field-manager=" + Manager}
 	if a.Force {
 		words = append(words, "--force-conflicts")
 	}
-	lines := []Line{{Words: append(words, "-f", "-"), Stdin: a.document(a.objects())}}
-	var withStatus []*unstructured.Unstructured
-	for _, o := range a.objects() {
-		if _, ok := o.Object["status"]; ok && a.Status {
-			withStatus = append(withStatus, o)
-		}
-	}
-	if len(withStatus) > 0 {
-		lines = append(lines, Line{Words: append(append([]string{}, words...), "--subresource=status", "-f", "-"), Stdin: a.document(withStatus)})
-	}
-	return lines
+	return Line{Words: append(append(words, flags...), "-f", "-"), Stdin: a.document(objs)}
+}
+
+func (a *apply) withStatus(o *unstructured.Unstructured) bool {
+	_, ok := o.Object["status"]
+	return ok && a.Status
+}
+
+func isDefinition(o *unstructured.Unstructured) bool {
+	return o.GetKind() == "CustomResourceDefinition"
 }
 
 func (a *apply) document(objs []*unstructured.Unstructured) string {
@@ -160,12 +200,12 @@ func (a *apply) Preview(ctx context.Context, r Reader) (*Preview, error) {
 
 // previewOne returns what would change of one object, nil for nothing.
 func (a *apply) previewOne(ctx context.Context, r Reader, o *unstructured.Unstructured) (*Change, error) {
-	ref := refTo(o)
+	ref := a.ref(o)
 	if _, err := r.Resolve(ctx, ref.Resource); err != nil {
-		if a.defines(o) {
+		if a.definition(o) != nil && errors.Is(err, ErrNotServed) {
 			return &Change{Op: OpCreate, Object: ref, After: o, Note: "its kind is made by this step"}, nil
 		}
-		return nil, fmt.Errorf("apply %s: %w", ref, err)
+		return nil, a.unserved(o, err)
 	}
 	before, err := r.Get(ctx, ref)
 	if apierrors.IsNotFound(err) {
@@ -184,7 +224,16 @@ func (a *apply) previewOne(ctx context.Context, r Reader, o *unstructured.Unstru
 	switch {
 	case before == nil:
 		return &Change{Op: OpCreate, Object: ref, After: after}, nil
-	case sameContent(before, after):
+	case a.withStatus(o):
+		status, err := r.DryRun(ctx, a.write(ref, o, "status"))
+		if err != nil {
+			return nil, a.explain(ref, err)
+		}
+		if after.Object["status"] = status.Object["status"]; after.Object["status"] == nil {
+			delete(after.Object, "status")
+		}
+	}
+	if sameContent(before, after) {
 		return nil, nil
 	}
 	return &Change{Op: OpUpdate, Object: ref, Before: before, After: after}, nil
@@ -199,16 +248,16 @@ func (a *apply) makes(kind, name string) bool {
 	return false
 }
 
-// defines reports whether the step defines the kind of o itself.
-func (a *apply) defines(o *unstructured.Unstructured) bool {
+// definition returns the manifest that defines the kind of o, nil if none does.
+func (a *apply) definition(o *unstructured.Unstructured) *unstructured.Unstructured {
 	for _, crd := range a.objects() {
 		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-		if crd.GetKind() == "CustomResourceDefinition" && group == o.GroupVersionKind().Group && kind == o.GetKind() {
-			return true
+		if isDefinition(crd) && group == o.GroupVersionKind().Group && kind == o.GetKind() {
+			return crd
 		}
 	}
-	return false
+	return nil
 }
 
 func (a *apply) write(ref Ref, o *unstructured.Unstructured, subresource string) Write {
@@ -216,17 +265,17 @@ func (a *apply) write(ref Ref, o *unstructured.Unstructured, subresource string)
 }
 
 func (a *apply) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
-	var did, not []any
+	did, not := []any{}, []any{}
 	for _, o := range a.objects() {
 		h.Progress("applying " + o.GetKind() + " " + o.GetName())
 		changed, err := a.one(ctx, c, o)
 		if err != nil {
-			return &Result{Said: fmt.Sprintf("%d applied before it failed", len(did))}, err
+			return &Result{Value: map[string]any{"applied": did, "unchanged": not}, Said: fmt.Sprintf("%d applied before it failed", len(did))}, err
 		}
 		if changed {
-			did = append(did, refTo(o).String())
+			did = append(did, a.name(o))
 		} else {
-			not = append(not, refTo(o).String())
+			not = append(not, a.name(o))
 		}
 	}
 	res := &Result{Value: map[string]any{"applied": did, "unchanged": not}, Said: "no change"}
@@ -237,10 +286,10 @@ func (a *apply) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
 }
 
 func (a *apply) one(ctx context.Context, c Cluster, o *unstructured.Unstructured) (changed bool, err error) {
-	ref := refTo(o)
+	ref := a.ref(o)
 	served, err := c.Resolve(ctx, ref.Resource)
 	if err != nil {
-		return false, fmt.Errorf("apply %s: %w", ref, err)
+		return false, a.unserved(o, err)
 	}
 	if served.Kind != o.GetKind() {
 		return false, fmt.Errorf("apply %s: the server calls that resource %s, the manifest %s", ref, served.Kind, o.GetKind())
@@ -256,12 +305,12 @@ func (a *apply) one(ctx context.Context, c Cluster, o *unstructured.Unstructured
 	if err != nil {
 		return false, a.explain(ref, err)
 	}
-	if _, ok := o.Object["status"]; ok && a.Status {
+	if a.withStatus(o) {
 		if after, err = c.Do(ctx, a.write(ref, o, "status")); err != nil {
 			return false, a.explain(ref, err)
 		}
 	}
-	if o.GetKind() == "CustomResourceDefinition" {
+	if isDefinition(o) {
 		if err := established(ctx, c, o.GetName()); err != nil {
 			return false, err
 		}
@@ -285,10 +334,18 @@ func established(ctx context.Context, r Reader, name string) error {
 	return nil
 }
 
+// unserved says which resource was looked for, and why it may be another.
+func (a *apply) unserved(o *unstructured.Unstructured, err error) error {
+	if errors.Is(err, ErrNotServed) && a.definition(o) == nil {
+		return fmt.Errorf("apply %s: %w (so the kind %s would be called by the usual rule)", a.name(o), err, o.GetKind())
+	}
+	return fmt.Errorf("apply %s: %w", a.name(o), err)
+}
+
 // explain names the fields and managers of a conflict.
 func (a *apply) explain(ref Ref, err error) error {
-	status, ok := err.(apierrors.APIStatus)
-	if !apierrors.IsConflict(err) || !ok || status.Status().Details == nil {
+	var status apierrors.APIStatus
+	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return fmt.Errorf("apply %s: %w", ref, webhookHint(err, "it is asked before an object of this kind is made or changed"))
 	}
 	var fields []string

@@ -15,7 +15,7 @@ type Line struct {
 	Env []string
 	// Words is the argument list. Words may hold markers.
 	Words []string
-	// Stdin is given to the command as a here-document.
+	// Stdin is given to the command, byte for byte.
 	Stdin string
 	// Each runs a command for every row the first one prints.
 	Each *Loop

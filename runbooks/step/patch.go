@@ -1,6 +1,7 @@
 package step
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,11 +63,13 @@ func (p *patch) patchType() types.PatchType {
 }
 
 func (p *patch) Permissions() []Permission {
-	verb := "list"
-	if p.Name != "" {
-		verb = "get"
+	// By hand each object is read before it is patched, whatever selected it;
+	// and only a list can tell that there is none.
+	verbs := []string{"get", "patch"}
+	if p.Name == "" || p.Optional {
+		verbs = []string{"get", "list", "patch"}
 	}
-	ps := p.permissions(verb, "patch")
+	ps := p.permissions(verbs...)
 	if p.Subresource != "" {
 		for i := range ps {
 			if ps[i].Verb == "patch" {
@@ -78,7 +81,7 @@ func (p *patch) Permissions() []Permission {
 }
 
 func (p *patch) Kubectl() []Line {
-	body, err := json.Marshal(p.Patch)
+	body, err := p.body()
 	if err != nil {
 		return []Line{{Note: "the patch cannot be written down: " + err.Error()}}
 	}
@@ -86,26 +89,26 @@ func (p *patch) Kubectl() []Line {
 	if p.Subresource != "" {
 		flags = append(flags, "--subresource="+p.Subresource)
 	}
-	if p.Name != "" {
+	if p.Name != "" && !p.Optional {
 		return p.lines("patch", flags...)
 	}
-	var lines []Line
-	for _, one := range p.apart() {
-		res := one.Resource[0]
-		row, print := []string{"name"}, "{{range .items}}{{.metadata.name}}{{\"\\n\"}}{{end}}"
-		words := []string{"kubectl", "patch", res, Mark(RowMark, "name")}
-		if p.Namespace != "" || p.AllNamespaces {
-			row, print = []string{"namespace", "name"}, "{{range .items}}{{.metadata.namespace}} {{.metadata.name}}{{\"\\n\"}}{{end}}"
-			words = append(words, "-n", Mark(RowMark, "namespace"))
-		}
-		lines = append(lines, Line{Words: one.kubectl("get", "-o", "go-template="+print),
-			Each: &Loop{Vars: row, Do: []Line{{Words: append(words, flags...)}}}})
+	return p.perObject(rows{}, "patch", flags...)
+}
+
+// body is the patch as it is sent and as the page shows it: readable, so
+// without the escapes that JSON needs inside of HTML only.
+func (p *patch) body() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p.Patch); err != nil {
+		return nil, err
 	}
-	return lines
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 func (p *patch) write(f Found) (Write, error) {
-	body, err := json.Marshal(p.Patch)
+	body, err := p.body()
 	if err != nil {
 		return Write{}, err
 	}

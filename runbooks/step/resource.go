@@ -34,16 +34,16 @@ func ParseResource(s string) (Resource, error) {
 	return r, nil
 }
 
-// String returns the name as kubectl takes it.
+// String returns the name as kubectl takes it. The core group has one version,
+// and kubectl would read pods.v1 as a resource of a group called v1.
 func (r Resource) String() string {
-	s := r.Plural
-	if r.Version != "" {
-		s += "." + r.Version
+	switch {
+	case r.Group == "":
+		return r.Plural
+	case r.Version == "":
+		return r.Plural + "." + r.Group
 	}
-	if r.Group != "" {
-		s += "." + r.Group
-	}
-	return s
+	return r.Plural + "." + r.Version + "." + r.Group
 }
 
 // Unversioned returns r without a version: the resource that RBAC knows.

@@ -2,6 +2,7 @@ package step
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -63,6 +64,14 @@ func (w *shellWriter) line(l Line, indent string) {
 	if l.Assign != "" {
 		w.text(ShellName(l.Assign) + "=$(")
 	}
+	// A here-document always ends in a line break, and a program that reads a
+	// token or a password takes that for a part of it.
+	here := strings.HasSuffix(l.Stdin, "\n")
+	if l.Stdin != "" && !here {
+		w.text("printf %s ")
+		w.word(l.Stdin)
+		w.text(" | ")
+	}
 	for _, env := range l.Env {
 		name, value, _ := strings.Cut(env, "=")
 		w.text(name + "=")
@@ -70,16 +79,16 @@ func (w *shellWriter) line(l Line, indent string) {
 		w.text(" ")
 	}
 	w.words(l.Words, indent)
-	if l.Stdin != "" {
+	if here {
 		w.text(" <<" + hereWord(l.Stdin))
 	}
 	if l.Each != nil {
 		w.text(" |")
 	}
-	if l.Stdin != "" {
+	if here {
 		w.hereDocument(l.Stdin)
 	}
-	w.closeAssignment(l, indent)
+	w.closeAssignment(l, here, indent)
 	if l.Each != nil {
 		w.loop(l.Each, indent)
 	}
@@ -87,11 +96,11 @@ func (w *shellWriter) line(l Line, indent string) {
 
 // closeAssignment ends the command substitution. A here-document has to end
 // inside of it: where it begins after the parenthesis, shells disagree.
-func (w *shellWriter) closeAssignment(l Line, indent string) {
+func (w *shellWriter) closeAssignment(l Line, here bool, indent string) {
 	if l.Assign == "" {
 		return
 	}
-	if l.Stdin != "" {
+	if here {
 		w.text("\n")
 	}
 	w.text(")")
@@ -122,7 +131,11 @@ func (w *shellWriter) trimNewline() {
 }
 
 func (w *shellWriter) loop(l *Loop, indent string) {
-	w.text("\n" + indent + "while read -r " + strings.Join(l.Vars, " ") + "; do\n")
+	w.text("\n" + indent + "while read -r")
+	for _, v := range l.Vars {
+		w.text(" " + ShellName(v))
+	}
+	w.text("; do\n")
 	for _, do := range l.Do {
 		w.line(do, indent+"  ")
 		w.text("\n")
@@ -140,13 +153,13 @@ func (w *shellWriter) words(words []string, indent string) {
 		size := quotedWidth(word)
 		switch {
 		case i == 0:
-		case strings.HasPrefix(word, "-") && width+size+valueWidth(words[i:]) > lineWidth:
+		case strings.HasPrefix(word, "-") && word != "-" && width+size+valueWidth(words[i:]) > lineWidth:
 			w.text(" \\\n" + indent + "  ")
 			width = len(indent) + 2
 		default:
 			w.text(" ")
 		}
-		if i == 0 && strings.Contains(word, "=") {
+		if i == 0 && (strings.Contains(word, "=") || slices.Contains(reserved, word)) {
 			w.quoted(word) // a bare name=value would be an assignment
 		} else {
 			w.word(word)
@@ -158,7 +171,7 @@ func (w *shellWriter) words(words []string, indent string) {
 // valueWidth is the width of the value that follows a flag, so that the two
 // stay on one line.
 func valueWidth(words []string) int {
-	if len(words) < 2 || strings.Contains(words[0], "=") || strings.HasPrefix(words[1], "-") {
+	if len(words) < 2 || strings.Contains(words[0], "=") || strings.HasPrefix(words[1], "-") && words[1] != "-" {
 		return 0
 	}
 	return 1 + quotedWidth(words[1])
@@ -174,8 +187,14 @@ func quotedWidth(word string) int {
 	return n
 }
 
-// safeRE is text that every POSIX shell takes as it stands.
-var safeRE = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]*$`)
+// safeRE is text that POSIX shells take as it stands, and zsh too, which looks
+// up the program named after a leading equals sign.
+var safeRE = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
+
+// reserved are the words that begin a construct where a command begins, in
+// POSIX shells and in those that people use instead.
+var reserved = []string{"case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "foreach", "function", "if", "in",
+	"nocorrect", "noglob", "repeat", "select", "then", "time", "until", "while"}
 
 // word writes one argument. Text that a shell would read otherwise goes into
 // single quotes, with what the reader fills in, since that is typed over; shell
@@ -267,9 +286,6 @@ func (w *shellWriter) hereDocument(text string) {
 		default:
 			w.text(p.Text)
 		}
-	}
-	if !strings.HasSuffix(text, "\n") {
-		w.text("\n")
 	}
 	w.text(strings.Trim(word, "'"))
 }

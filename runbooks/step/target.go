@@ -233,52 +233,42 @@ func typed(resources []string) []string {
 	return out
 }
 
-// unserved is the note on a command that kubectl refuses as a whole if the
-// cluster lacks one of the resources, where the run goes on with the others.
-func unserved(ifServed bool, resources []string) string {
-	switch {
-	case !ifServed:
-		return ""
-	case len(resources) == 1:
-		return "nothing to do if your cluster does not serve the resource"
-	}
-	return "leave out resources that your cluster does not serve"
+// rows is what a loop reads of each object besides its namespace and name.
+type rows struct {
+	// before and after are the parts of the template around a row.
+	before, after string
+	// name is the shell variable for value, both "" if there is none.
+	name, value string
 }
 
-// noted returns lines with a note above the first, if there is one to make.
-func noted(note string, lines ...Line) []Line {
-	if note != "" && len(lines) > 0 {
-		lines[0].Note = strings.TrimSuffix(note+"\n"+lines[0].Note, "\n")
-	}
-	return lines
-}
-
-// perObject returns lines that run a kubectl command for each object that
-// matches, one loop for each resource. The name is last in a row, since it is
-// all that may hold spaces.
-func (t *Target) perObject(verb string, flags ...string) []Line {
+// perObject returns lines that run a kubectl command for each object, one loop
+// for each resource. The name comes last, as it alone may hold spaces.
+func (t *Target) perObject(r rows, verb string, flags ...string) []Line {
 	var lines []Line
-	for _, res := range typed(t.Resource) {
-		one := *t
-		one.Resource = Strings{res}
+	for _, one := range t.apart() {
 		if one.Name != "" {
+			// A list of one: nothing at all is printed if there is none.
 			one.Name, one.FieldSelector = "", "metadata.name="+one.Name
 		}
-		row, print := []string{"name"}, "{{.metadata.name}}"
-		do := []string{"kubectl", verb, res, Mark(RowMark, "name")}
+		do := []string{"kubectl", verb, typed(one.Resource)[0], Mark(RowMark, "name")}
+		var vars, values []string
 		switch {
 		case t.AllNamespaces:
 			// What is cluster-scoped has none, and kubectl then ignores -n.
-			row, print = []string{"namespace", "name"}, `{{or .metadata.namespace "default"}} {{.metadata.name}}`
+			vars, values = append(vars, "namespace"), append(values, `{{or .metadata.namespace "default"}}`)
 			do = append(do, "-n", Mark(RowMark, "namespace"))
 		case t.Namespace != "":
 			do = append(do, "-n", t.Namespace)
 		}
-		template := "go-template={{range .items}}" + print + `{{"\n"}}{{end}}`
-		lines = append(lines, Line{Words: one.kubectl("get", "-o", template),
-			Each: &Loop{Vars: row, Do: []Line{{Words: append(do, flags...)}}}})
+		if r.name != "" {
+			vars, values = append(vars, r.name), append(values, r.value)
+		}
+		vars, values = append(vars, "name"), append(values, "{{.metadata.name}}")
+		template := "{{range .items}}" + r.before + strings.Join(values, " ") + `{{"\n"}}` + r.after + "{{end}}"
+		lines = append(lines, Line{Words: one.kubectl("get", "-o", "go-template="+template),
+			Each: &Loop{Vars: vars, Do: []Line{{Words: append(do, flags...)}}}})
 	}
-	return noted(unserved(t.IfServed, t.Resource), lines...)
+	return lines
 }
 
 // what names the target in a sentence.

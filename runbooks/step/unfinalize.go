@@ -66,43 +66,24 @@ func (u *unfinalize) Permissions() []Permission {
 func (u *unfinalize) waits() bool { return u.Wait == nil || *u.Wait }
 
 func (u *unfinalize) Kubectl() []Line {
-	var lines []Line
-	for _, one := range u.apart() {
-		res := one.Resource[0]
-		if one.Name != "" {
-			// A list of one: nothing at all is printed if there is none.
-			one.Name, one.FieldSelector = "", "metadata.name="+one.Name
-		}
-		row, patch := []string{"name", "patch"}, []string{"kubectl", "patch", res, Mark(RowMark, "name")}
-		if u.Namespace != "" || u.AllNamespaces {
-			row = append([]string{"namespace"}, row...)
-			patch = append(patch, "-n", Mark(RowMark, "namespace"))
-		}
-		patch = append(patch, "--type=json", "-p", Mark(RowMark, "patch"))
-		lines = append(lines, Line{Words: one.kubectl("get", "-o", "go-template="+u.template(len(row) == 3)),
-			Each: &Loop{Vars: row, Do: []Line{{Words: patch}}}})
-	}
-	return lines
+	return u.perObject(u.rows(), "patch", "--type=json", "-p", Mark(RowMark, "patch"))
 }
 
-// template prints, for each object that is to be freed, what the loop reads:
-// the namespace, the name and the patch.
-func (u *unfinalize) template(namespaced bool) string {
+// rows makes the template print only objects that are to be freed, each with
+// its patch.
+func (u *unfinalize) rows() rows {
 	names := make([]string, len(u.Finalizers))
 	for i, f := range u.Finalizers {
 		names[i] = strconv.Quote(f)
 	}
 	ours := "eq . " + strings.Join(names, " ")
-	place := ""
-	if namespaced {
-		place = "{{.metadata.namespace}} "
-	}
-	return `{{range .items}}{{$free := false}}{{if .metadata.deletionTimestamp}}{{range .metadata.finalizers}}{{if ` + ours +
-		`}}{{$free = true}}{{end}}{{end}}{{end}}{{if $free}}` + place + `{{.metadata.name}} ` +
-		`[{"op":"test","path":"/metadata/uid","value":"{{.metadata.uid}}"},` +
+	before := `{{$free := false}}{{if .metadata.deletionTimestamp}}{{range .metadata.finalizers}}{{if ` + ours +
+		`}}{{$free = true}}{{end}}{{end}}{{end}}{{if $free}}`
+	patch := `[{"op":"test","path":"/metadata/uid","value":"{{.metadata.uid}}"},` +
 		`{"op":"test","path":"/metadata/finalizers","value":[{{range $i, $f := .metadata.finalizers}}{{if $i}},{{end}}{{printf "%q" $f}}{{end}}]},` +
 		`{"op":"replace","path":"/metadata/finalizers","value":[{{$comma := ""}}{{range .metadata.finalizers}}{{if not (` + ours +
-		`)}}{{$comma}}{{printf "%q" .}}{{$comma = ","}}{{end}}{{end}}]}]` + "{{\"\\n\"}}{{end}}{{end}}"
+		`)}}{{$comma}}{{printf "%q" .}}{{$comma = ","}}{{end}}{{end}}]}]`
+	return rows{before: before, after: "{{end}}", name: "patch", value: patch}
 }
 
 // sort tells the objects that are to be freed from the others.
