@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -140,8 +141,9 @@ func run(ctx context.Context, t *testing.T, c *steptest.Cluster, a step.Action, 
 func preview(t *testing.T, c *steptest.Cluster, a step.Action) (*step.Preview, error) {
 	t.Helper()
 	c.Allow(a.Permissions()...)
+	before := len(c.Calls())
 	p, err := a.Preview(t.Context(), c)
-	for _, call := range c.Calls() {
+	for _, call := range c.Calls()[before:] {
 		if (call.Verb == "apply" || call.Verb == "patch" || call.Verb == "delete") && !call.DryRun {
 			t.Errorf("the preview did %s", call)
 		}
@@ -174,6 +176,11 @@ func calls(c *steptest.Cluster, verb string) []string {
 		}
 	}
 	return out
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
 }
 
 func diff(t *testing.T, what string, want, got any) {
@@ -292,3 +299,7 @@ func (r *reacting) Progress(text string) {
 }
 
 func (r *reacting) wait() { r.running.Wait() }
+
+func steptestNamespace(name string) step.Ref {
+	return step.Ref{Resource: step.Resource{Plural: "namespaces"}, Name: name}
+}
