@@ -233,10 +233,15 @@ func (a *apply) previewOne(ctx context.Context, r Reader, o *unstructured.Unstru
 			delete(after.Object, "status")
 		}
 	}
-	if sameContent(before, after) {
+	change := &Change{Op: OpUpdate, Object: ref, Before: before, After: after}
+	if !sameContent(before, after) {
+		return change, nil
+	}
+	if sameOwners(before, after) {
 		return nil, nil
 	}
-	return &Change{Op: OpUpdate, Object: ref, Before: before, After: after}, nil
+	change.Note = "no field changes, only whose they are"
+	return change, nil
 }
 
 func (a *apply) makes(kind, name string) bool {
@@ -358,24 +363,4 @@ func (a *apply) explain(ref Ref, err error) error {
 		return fmt.Errorf("apply %s: %w", ref, err)
 	}
 	return fmt.Errorf("apply %s: others own these fields: %s; force: true would take them over", ref, strings.Join(fields, ", "))
-}
-
-// sameContent compares two states of an object without what the server counts.
-func sameContent(a, b *unstructured.Unstructured) bool {
-	return contentOf(a) == contentOf(b)
-}
-
-func contentOf(o *unstructured.Unstructured) string {
-	if o == nil {
-		return ""
-	}
-	c := o.DeepCopy()
-	unstructured.RemoveNestedField(c.Object, "metadata", "managedFields")
-	unstructured.RemoveNestedField(c.Object, "metadata", "resourceVersion")
-	unstructured.RemoveNestedField(c.Object, "metadata", "generation")
-	text, err := yaml.Marshal(c.Object)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
 }
