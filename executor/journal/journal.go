@@ -4,7 +4,8 @@
 // A [Writer] appends records to a file in a directory of its own, one JSON
 // value a line, and has them on disk before the run goes on where that
 // matters. [Open] reads such a directory into a [Run], tolerating a last line
-// that was cut short. The package does nothing to a cluster.
+// that was cut short, and [Reopen] goes on with it. The package does nothing
+// to a cluster.
 package journal
 
 import (
@@ -13,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // The files of a run's directory.
@@ -38,8 +41,24 @@ type Record struct {
 	Approval *Approval     `json:"approval,omitempty"`
 	Intent   *Intent       `json:"intent,omitempty"`
 	Outcome  *WriteOutcome `json:"outcome,omitempty"`
+	Note     *Note         `json:"note,omitempty"`
 	StepEnd  *StepEnd      `json:"stepEnd,omitempty"`
 	End      *RunEnd       `json:"end,omitempty"`
+	Resume   *RunResume    `json:"resume,omitempty"`
+}
+
+// kinds counts what is set.
+func (r *Record) kinds() int {
+	n := 0
+	for _, set := range []bool{
+		r.Start != nil, r.Step != nil, r.Approval != nil, r.Intent != nil, r.Outcome != nil,
+		r.Note != nil, r.StepEnd != nil, r.End != nil, r.Resume != nil,
+	} {
+		if set {
+			n++
+		}
+	}
+	return n
 }
 
 // RunStart is the first record: what was to be done, and to which clusters.
@@ -91,7 +110,16 @@ type Intent struct {
 	Name      string          `json:"name"`
 	UID       string          `json:"uid,omitempty"`
 	Body      json.RawMessage `json:"body,omitempty"`
-	Before    map[string]any  `json:"before,omitempty"`
+	Before    Content         `json:"before,omitempty"`
+}
+
+// Content is an object as the server gave it. Whole numbers stay whole, so
+// that what is restored from it is what was there.
+type Content map[string]any
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	return utiljson.Unmarshal(data, (*map[string]any)(c))
 }
 
 // Object names what the write is about: demo/pods/api.
@@ -136,10 +164,23 @@ type RunEnd struct {
 	Writes  int    `json:"writes"`
 }
 
+// RunResume says that a run which had ended, or broken off, goes on.
+type RunResume struct {
+	Version string `json:"version"` // of Rutter
+}
+
+// Note is something else that is worth keeping.
+type Note struct {
+	Step string `json:"step,omitempty"`
+	Text string `json:"text"`
+}
+
 // NewID returns an ID that sorts by time and says which runbook ran.
-func NewID(now time.Time, runbook string) (string, error) {
-	var salt [2]byte
-	if _, err := rand.Read(salt[:]); err != nil {
+func NewID(now time.Time, runbook string) (string, error) { return newID(now, runbook, rand.Reader) }
+
+func newID(now time.Time, runbook string, random io.Reader) (string, error) {
+	var salt [3]byte
+	if _, err := io.ReadFull(random, salt[:]); err != nil {
 		return "", fmt.Errorf("make an ID: %w", err)
 	}
 	return now.UTC().Format("20060102-150405") + "-" + fileName(runbook) + "-" + hex.EncodeToString(salt[:]), nil
@@ -176,7 +217,7 @@ type Writer struct {
 // Create makes the directory of a run below root and writes its first record.
 // The directory and the file are for the user alone.
 func Create(root string, start RunStart, now func() time.Time) (*Writer, error) {
-	if start.ID == "" || start.ID != filepath.Base(start.ID) || strings.HasPrefix(start.ID, ".") {
+	if !isID(start.ID) {
 		return nil, fmt.Errorf("record the run: %q is no ID", start.ID)
 	}
 	dir := filepath.Join(root, start.ID)
@@ -186,7 +227,7 @@ func Create(root string, start RunStart, now func() time.Time) (*Writer, error) 
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
-	lock, err := takeLock(filepath.Join(dir, lockFile))
+	lock, err := own(dir, now())
 	if err != nil {
 		return nil, fmt.Errorf("record the run: %w", err)
 	}
@@ -201,13 +242,55 @@ func Create(root string, start RunStart, now func() time.Time) (*Writer, error) 
 	return w, nil
 }
 
-// syncDir puts the entries of a directory on disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// isID reports whether s can name a run's directory, and nothing else.
+func isID(s string) bool {
+	return s != "" && s == filepath.Base(s) && s[0] != '.' && !strings.ContainsAny(s, `/\`)
+}
+
+// Reopen goes on with a run that no process has open: it cuts off a last line
+// that is not whole, records that the run is resumed, and returns the run as it
+// was before that.
+func Reopen(dir string, resume RunResume, now func() time.Time) (*Writer, *Run, error) {
+	if _, err := os.Stat(filepath.Join(dir, recordsFile)); err != nil {
+		return nil, nil, fmt.Errorf("resume the run: %w", err)
 	}
-	return errors.Join(d.Sync(), d.Close())
+	before, err := Open(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resume the run: %w", err)
+	}
+	if before.Alive {
+		return nil, nil, fmt.Errorf("resume the run: %w: %s", ErrAlive, before.Owner)
+	}
+	lock, err := own(dir, now())
+	if err != nil {
+		return nil, nil, fmt.Errorf("resume the run: %w", err)
+	}
+	w, run, err := reopen(dir, now)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("resume the run: %w", err), lock.Close())
+	}
+	w.lock, run.Owner, run.Alive = lock, before.Owner, false
+	if err := w.durable(Record{Resume: &resume}); err != nil {
+		return nil, nil, errors.Join(err, w.Close())
+	}
+	return w, run, nil
+}
+
+// reopen is Reopen under the lock: another process may have had it before.
+func reopen(dir string, now func() time.Time) (*Writer, *Run, error) {
+	run, err := Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(dir, recordsFile), os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := errors.Join(file.Truncate(run.whole), file.Sync()); err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	w := &Writer{id: run.Start.ID, now: now, file: file, seq: len(run.Records), writes: len(run.Writes), written: run.whole}
+	return w, run, nil
 }
 
 // ID returns the ID of the run.
@@ -301,6 +384,12 @@ func (w *Writer) Intent(i Intent) (int, error) {
 	return i.Write, w.sync(end)
 }
 
+// Note records something else that is worth keeping.
+func (w *Writer) Note(n Note) error {
+	_, err := w.append(Record{Note: &n})
+	return err
+}
+
 // Outcome records how a write ended. It is on disk when it returns.
 func (w *Writer) Outcome(o WriteOutcome) error { return w.durable(Record{Outcome: &o}) }
 
@@ -317,3 +406,6 @@ func Object(o *unstructured.Unstructured) map[string]any {
 
 // ErrNotFound means that there is no such run.
 var ErrNotFound = fs.ErrNotExist
+
+// ErrAlive means that a process has the run open.
+var ErrAlive = errors.New("the run is still going on")

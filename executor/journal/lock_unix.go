@@ -6,9 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// lockPatience is how long to wait for a lock: a process that only looks
+// whether a run is alive holds it for a moment.
+const lockPatience = 200 * time.Millisecond
 
 // takeLock locks a file for as long as it is open: the kernel lets go of it
 // when the process ends, however it ends.
@@ -17,11 +22,16 @@ func takeLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: another process has the run open: %w", path, err), f.Close())
+	for deadline := time.Now().Add(lockPatience); ; {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EINTR) && (!errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline)) {
+			return nil, errors.Join(fmt.Errorf("%s: %w: %w", path, ErrAlive, err), f.Close())
+		}
+		<-time.After(lockPatience / 20)
 	}
-	_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
-	return f, err
 }
 
 // held reports whether a process has the lock.
@@ -31,5 +41,14 @@ func held(path string) bool {
 		return false
 	}
 	defer f.Close()
-	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// syncDir puts the entries of a directory on disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -24,12 +24,28 @@ type Run struct {
 	Records []Record
 	// End is nil if the run did not end, or not yet.
 	End *RunEnd
-	// Alive is set while a process has the run open.
+	// Alive is set while a process has the run open; Owner is that process, or
+	// the one that had it last.
 	Alive bool
+	Owner Owner
 	// Torn is set if the last line was cut short, which is what a kill during
 	// a write leaves.
 	Torn   bool
 	Writes []Write
+
+	whole int64 // bytes of the whole lines
+}
+
+// Unsettled returns the writes of which the journal does not say whether they
+// were done: those under way when it ends, and those without a clear answer.
+func (r *Run) Unsettled() []Write {
+	var ws []Write
+	for _, w := range r.Writes {
+		if w.State == WriteUnknown || w.State == WriteUnderWay {
+			ws = append(ws, w)
+		}
+	}
+	return ws
 }
 
 // WriteState is what is known of a write.
@@ -75,7 +91,7 @@ func Open(dir string) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	r.Dir = dir
-	r.Alive = held(filepath.Join(dir, lockFile))
+	r.Alive, r.Owner = held(filepath.Join(dir, lockFile)), owner(dir)
 	return r, nil
 }
 
@@ -95,11 +111,18 @@ func read(from io.Reader) (*Run, error) {
 		}
 		var rec Record
 		if err := json.Unmarshal(text, &rec); err != nil {
+			// A machine that loses power may keep the end of a line and lose its
+			// middle. Nobody was told that it is recorded.
+			if _, more := in.Peek(1); errors.Is(more, io.EOF) && !json.Valid(text) {
+				r.Torn = true
+				break
+			}
 			return nil, fmt.Errorf("line %d is no record: %w", line, err)
 		}
 		if err := r.add(rec); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
+		r.whole += int64(len(text))
 	}
 	if len(r.Records) == 0 {
 		return nil, errors.New("there is no whole record in it")
@@ -113,6 +136,9 @@ func (r *Run) add(rec Record) error {
 	}
 	if (rec.Start != nil) != (rec.Seq == 1) {
 		return errors.New("the first record, and no other, says what the run is")
+	}
+	if rec.kinds() > 1 {
+		return errors.New("it is more than one record")
 	}
 	r.Records = append(r.Records, rec)
 	r.Last = rec.Time
@@ -128,6 +154,8 @@ func (r *Run) add(rec Record) error {
 		return r.outcome(*rec.Outcome)
 	case rec.End != nil:
 		r.End = rec.End
+	case rec.Resume != nil:
+		r.End = nil
 	}
 	return nil
 }
@@ -149,7 +177,8 @@ func (r *Run) outcome(o WriteOutcome) error {
 	return nil
 }
 
-// List reads all runs below root, newest first. Directories that are no runs
+// List reads all runs below root, newest first, without the objects and bodies
+// of their writes; [Open] reads those of one run. Directories that are no runs
 // are left out; runs that cannot be read are returned as errors beside the
 // others. A root that is not there has no runs.
 func List(root string) ([]*Run, error) {
@@ -174,16 +203,29 @@ func List(root string) ([]*Run, error) {
 			errs = append(errs, err)
 			continue
 		}
+		r.slim()
 		runs = append(runs, r)
 	}
 	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(b.Start.ID, a.Start.ID) })
 	return runs, errors.Join(errs...)
 }
 
+// slim drops what takes memory.
+func (r *Run) slim() {
+	for i := range r.Writes {
+		r.Writes[i].Intent.Before, r.Writes[i].Intent.Body = nil, nil
+	}
+	for _, rec := range r.Records {
+		if rec.Intent != nil {
+			rec.Intent.Before, rec.Intent.Body = nil, nil
+		}
+	}
+}
+
 // Find opens the run whose ID is id, or begins or ends with it; "last" is the
 // newest.
 func Find(root, id string) (*Run, error) {
-	if id == filepath.Base(id) && id != "" {
+	if isID(id) {
 		if r, err := Open(filepath.Join(root, id)); err == nil {
 			return r, nil
 		}
@@ -197,9 +239,9 @@ func Find(root, id string) (*Run, error) {
 	}
 	switch {
 	case id == "last" && len(runs) > 0:
-		return runs[0], nil
+		return Open(runs[0].Dir)
 	case len(found) == 1:
-		return found[0], nil
+		return Open(found[0].Dir)
 	case len(found) > 1:
 		return nil, fmt.Errorf("%q is the beginning or the end of %d runs; say more of it", id, len(found))
 	}
