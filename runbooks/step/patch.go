@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -39,7 +40,9 @@ func (p *patch) Check() []Problem {
 	ps := p.check()
 	_, list := p.Patch.([]any)
 	_, object := p.Patch.(map[string]any)
+	text, _ := p.Patch.(string)
 	switch {
+	case HasMark(text): // an expression, judged again when it has a value
 	case p.kind() == "json" && !list:
 		ps = append(ps, Problem{"patch", "a JSON patch is a list of operations", "write - {op: replace, path: /spec/replicas, value: 1}"})
 	case p.kind() != "json" && !object:
@@ -142,8 +145,11 @@ func (p *patch) Preview(ctx context.Context, r Reader) (*Preview, error) {
 			return nil, err
 		}
 		after, err := r.DryRun(ctx, w)
+		if p.passed(err) {
+			continue
+		}
 		if err != nil {
-			return nil, fmt.Errorf("patch %s: %w", f.Ref, err)
+			return nil, fmt.Errorf("patch %s: %w", f.Ref, p.explain(err))
 		}
 		if !sameContent(f.Object, after) {
 			out.Changes = append(out.Changes, Change{Op: OpUpdate, Object: f.Ref, Before: f.Object, After: after})
@@ -162,24 +168,30 @@ func (p *patch) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := make([]bool, len(found))
+	// A failed one is in neither list, nor is one that went in the meantime.
+	changed, same := make([]bool, len(found)), make([]bool, len(found))
 	err = each(ctx, found, func(ctx context.Context, i int, f Found) error {
 		w, err := p.write(f)
 		if err != nil {
 			return err
 		}
 		after, err := c.Do(ctx, w)
+		if p.passed(err) {
+			return nil
+		}
 		if err != nil {
-			return webhookHint(err, "it is asked before an object of this kind changes")
+			return p.explain(err)
 		}
 		changed[i] = after == nil || after.GetResourceVersion() != f.Object.GetResourceVersion()
+		same[i] = !changed[i]
 		return nil
 	})
 	var did, not []Found
 	for i, f := range found {
-		if changed[i] {
+		switch {
+		case changed[i]:
 			did = append(did, f)
-		} else {
+		case same[i]:
 			not = append(not, f)
 		}
 	}
@@ -191,4 +203,21 @@ func (p *patch) Run(ctx context.Context, c Cluster, h Host) (*Result, error) {
 		return res, fmt.Errorf("patch %s: %w", p.what(), err)
 	}
 	return res, nil
+}
+
+// passed reports whether an object that a selector found went before it was
+// patched: then it does not match any more.
+func (p *patch) passed(err error) bool {
+	return apierrors.IsNotFound(err) && (p.Name == "" || p.Optional)
+}
+
+// explain adds what the server leaves out: it does not say which operation of
+// a JSON patch it could not do.
+func (p *patch) explain(err error) error {
+	var status apierrors.APIStatus
+	if p.kind() == "json" && apierrors.IsInvalid(err) && errors.As(err, &status) &&
+		(status.Status().Details == nil || len(status.Status().Details.Causes) == 0) {
+		return fmt.Errorf("an operation does not fit the object as it is, such as a test of a value that has changed: %w", err)
+	}
+	return webhookHint(err, "it is asked before an object of this kind changes")
 }
