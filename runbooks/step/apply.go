@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -218,6 +219,9 @@ func (a *apply) previewOne(ctx context.Context, r Reader, o *unstructured.Unstru
 		return &Change{Op: OpCreate, Object: ref, After: o, Note: "in a namespace that this step makes or keeps"}, nil
 	}
 	after, err := r.DryRun(ctx, a.write(ref, o, ""))
+	if before != nil && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "immutable") {
+		return &Change{Op: OpUpdate, Object: ref, Before: before, Note: "needs replacement, which this step does not do: " + err.Error()}, nil
+	}
 	if err != nil {
 		return nil, a.explain(ref, err)
 	}
@@ -333,10 +337,34 @@ func established(ctx context.Context, r Reader, name string) error {
 		ok, _ := conditionTrue(objs[0], "Established")
 		return ok, nil
 	})
+	if err == nil {
+		err = discovered(ctx, r, name)
+	}
 	if err != nil {
 		return fmt.Errorf("wait until %s is served: %w", name, err)
 	}
 	return nil
+}
+
+// discovered waits until the server names a resource among those it serves,
+// which is a moment after its definition says so.
+func discovered(ctx context.Context, r Reader, name string) error {
+	res, err := ParseResource(name)
+	if err != nil {
+		return err
+	}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := r.Resolve(ctx, res); !errors.Is(err, ErrNotServed) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
 }
 
 // unserved says which resource was looked for, and why it may be another.

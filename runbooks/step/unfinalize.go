@@ -74,7 +74,7 @@ func (u *unfinalize) Kubectl() []Line {
 func (u *unfinalize) rows() rows {
 	names := make([]string, len(u.Finalizers))
 	for i, f := range u.Finalizers {
-		names[i] = strconv.Quote(f)
+		names[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(f) + `"` // markers stay as they are
 	}
 	ours := "eq . " + strings.Join(names, " ")
 	before := `{{$free := false}}{{if .metadata.deletionTimestamp}}{{range .metadata.finalizers}}{{if ` + ours +
