@@ -3,6 +3,8 @@ package step
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,14 +87,30 @@ func (g *get) customColumns() string {
 
 // Select prints a value of the result. A list is below .items for kubectl.
 func (g *get) Select(jsonPath string) Line {
+	if m := itemRE.FindStringSubmatch(jsonPath); m != nil && g.Name == "" {
+		return g.selectItem(m[1], m[2])
+	}
 	if g.Name == "" {
-		jsonPath = "{.items" + strings.TrimPrefix(jsonPath, "{")
+		jsonPath = "{.items" + strings.TrimPrefix(strings.TrimPrefix(jsonPath, "{"), "$")
 	}
 	flags := []string{"-o", "jsonpath=" + jsonPath}
 	if g.Optional {
 		flags = append(flags, "--ignore-not-found")
 	}
 	return Line{Words: g.kubectl("get", flags...)}
+}
+
+// itemRE is a path into one item of a list: its index and what is below it.
+var itemRE = regexp.MustCompile(`^\{\[([0-9]+)\](.*)\}$`)
+
+// selectItem prints a value of one item, and nothing if there are fewer: where
+// kubectl is asked for the item by its index, it fails and prints all it read.
+func (g *get) selectItem(index, below string) Line {
+	filter := []string{"head", "-n", "1"}
+	if i, err := strconv.Atoi(index); err == nil && i > 0 {
+		filter = []string{"sed", "-n", strconv.Itoa(i+1) + "p"}
+	}
+	return Line{Words: g.kubectl("get", "-o", `jsonpath={range .items[*]}{@`+below+`}{"\n"}{end}`), Filter: filter}
 }
 
 func (g *get) Preview(ctx context.Context, r Reader) (*Preview, error) {

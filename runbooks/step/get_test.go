@@ -86,7 +86,10 @@ func TestGetSelect(t *testing.T) {
 	for _, tt := range []struct{ verb, path, want string }{
 		{"get: {resource: nodes, name: n}", "{.status.role}", "kubectl get nodes n -o 'jsonpath={.status.role}'"},
 		{"get: {resource: nodes, name: n, optional: true}", "{.x}", "kubectl get nodes n -o 'jsonpath={.x}' --ignore-not-found"},
-		{"get: {resource: nodes}", "{[0].metadata.name}", "kubectl get nodes -o 'jsonpath={.items[0].metadata.name}'"},
+		{"get: {resource: nodes}", "{[0].metadata.name}", "kubectl get nodes -o 'jsonpath={range .items[*]}{@.metadata.name}{\"\\n\"}{end}' | head -n 1"},
+		{"get: {resource: nodes}", "{[2].spec.taints[0].key}", "kubectl get nodes -o 'jsonpath={range .items[*]}{@.spec.taints[0].key}{\"\\n\"}{end}' | sed -n 3p"},
+		{"get: {resource: nodes}", "{[0]}", "kubectl get nodes -o 'jsonpath={range .items[*]}{@}{\"\\n\"}{end}' | head -n 1"},
+		{"get: {resource: nodes}", "{$}", "kubectl get nodes -o 'jsonpath={.items}'"},
 	} {
 		line := action(t, tt.verb).(step.Selecter).Select(tt.path)
 		diff(t, tt.verb, tt.want, step.Shell([]step.Line{line}, ""))

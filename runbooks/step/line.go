@@ -15,6 +15,8 @@ type Line struct {
 	Env []string
 	// Words is the argument list. Words may hold markers.
 	Words []string
+	// Filter is a second command that the first one's output goes through.
+	Filter []string
 	// Stdin is given to the command, byte for byte.
 	Stdin string
 	// Each runs a command for every row the first one prints.

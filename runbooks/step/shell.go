@@ -82,6 +82,10 @@ func (w *shellWriter) line(l Line, indent string) {
 	if here {
 		w.text(" <<" + hereWord(l.Stdin))
 	}
+	if len(l.Filter) > 0 {
+		w.text(" | ")
+		w.words(l.Filter, indent)
+	}
 	if l.Each != nil {
 		w.text(" |")
 	}
@@ -177,12 +181,17 @@ func valueWidth(words []string) int {
 	return 1 + quotedWidth(words[1])
 }
 
+// quotedWidth is the width of a word as written, up to its first line break.
 func quotedWidth(word string) int {
 	w := &shellWriter{}
 	w.word(word)
 	n := 0
 	for _, p := range w.parts {
-		n += utf8.RuneCountInString(p.Text)
+		line, _, broken := strings.Cut(p.Text, "\n")
+		n += utf8.RuneCountInString(line)
+		if broken {
+			break
+		}
 	}
 	return n
 }

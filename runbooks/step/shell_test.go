@@ -95,6 +95,9 @@ func TestShellAssigns(t *testing.T) {
 		{"default unused", Line{Assign: "find.ns", Default: "other", Words: []string{"printf", "x"}}, "x"},
 		{"default", Line{Assign: "find.ns", Default: "o'th $er", Words: []string{"true"}}, "o'th $er"},
 		{"default alone", Line{Assign: "find.ns", Default: "o'th $er"}, "o'th $er"},
+		{"filter", Line{Assign: "find.ns", Words: []string{"printf", "%s\\n", "one", "two"}, Filter: []string{"sed", "-n", "2p"}}, "two"},
+		{"filter of a document", Line{Assign: "find.ns", Words: []string{"cat"}, Stdin: "one (\ntwo\n", Filter: []string{"head", "-n", "1"}}, "one ("},
+		{"filter that leaves nothing", Line{Assign: "find.ns", Default: "other", Words: []string{"printf", ""}, Filter: []string{"head", "-n", "1"}}, "other"},
 		{"document", Line{Assign: "find.ns", Words: []string{"cat"}, Stdin: "a (b) 'c' $d\n"}, "a (b) 'c' $d"},
 	} {
 		for _, shell := range shells(t) {
@@ -141,6 +144,8 @@ func TestShellText(t *testing.T) {
 		{"note", Line{Note: "first\nsecond", Words: []string{"x"}}, "", "# first\n# second\nx"},
 		{"a lone dash is a value", Line{Words: []string{"kubectl", "apply", "--server-side", "--field-manager=rutter", "--force-conflicts", "--subresource=status", "-f", "-"}}, "local",
 			"kubectl --context local apply --server-side --field-manager=rutter --force-conflicts \\\n  --subresource=status -f -"},
+		{"lines of a script count apart", Line{Words: []string{"sh", "-ec", "echo this is a script\n" + strings.Repeat("x ", 50) + "\n", "sh", "--flag"}}, "",
+			"sh -ec 'echo this is a script\n" + strings.Repeat("x ", 50) + "\n' sh --flag"},
 		{"program like a word", Line{Words: []string{"time", "if", "=x"}}, "", "'time' if '=x'"},
 		{"program like an assignment", Line{Words: []string{"a=b", "c"}}, "", "'a=b' c"},
 	} {
