@@ -62,6 +62,7 @@ func TestFollowSeesChanges(t *testing.T) {
 }
 
 func TestFollowSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	follow(t, s.client(t), "a b", map[string]func(){
@@ -73,6 +74,7 @@ func TestFollowSurvivesARestart(t *testing.T) {
 }
 
 func TestFollowSurvivesADroppedWatch(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	follow(t, s.client(t), "a b c", map[string]func(){
@@ -85,6 +87,7 @@ func TestFollowSurvivesADroppedWatch(t *testing.T) {
 }
 
 func TestFollowListsAgainWhenTheVersionIsGone(t *testing.T) {
+	t.Parallel()
 	for _, asEvent := range []bool{false, true} {
 		t.Run(fmt.Sprint("as an event ", asEvent), func(t *testing.T) {
 			s := newServer(t)
@@ -109,6 +112,7 @@ func TestFollowListsAgainWhenTheVersionIsGone(t *testing.T) {
 }
 
 func TestFollowHonoursRetryAfter(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	var refused atomic.Int32
@@ -132,6 +136,7 @@ func TestFollowHonoursRetryAfter(t *testing.T) {
 // A watch that answers 200 and ends at once must not be asked again and again,
 // and what it would not tell must be seen all the same.
 func TestFollowOfAnEmptyWatch(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	s.setFault(func(w http.ResponseWriter, r *http.Request) bool {
@@ -148,6 +153,7 @@ func TestFollowOfAnEmptyWatch(t *testing.T) {
 }
 
 func TestFollowEndsWhereNothingWillChange(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		code  int
@@ -183,6 +189,7 @@ func TestFollowEndsWhereNothingWillChange(t *testing.T) {
 
 // A definition that is deleted while it is followed is not served any more.
 func TestFollowOfAResourceThatGoes(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	var gone atomic.Bool
@@ -247,6 +254,7 @@ func settled(want int) int {
 }
 
 func TestFollowSaysWhatWentWrongLast(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	c := s.client(t)
 	if _, err := c.Resolve(t.Context(), widgets); err != nil {

@@ -113,6 +113,7 @@ func TestGetTellsObjectsFromResources(t *testing.T) {
 }
 
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	for i := range 1203 {
 		s.put(strings.Repeat("x", 1+i%3) + string(rune('a'+i%26)) + time.Duration(i).String())
@@ -140,6 +141,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestReadsAreRepeated(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(w http.ResponseWriter){
 		"dropped":  drop,
 		"too busy": func(w http.ResponseWriter) { w.Header().Set("Retry-After", "1"); fail(w, 429, "TooManyRequests", "") },
@@ -167,6 +169,7 @@ func TestReadsAreRepeated(t *testing.T) {
 }
 
 func TestWritesAreNotRepeatedWhenTheyMayHaveHappened(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		fault   func(w http.ResponseWriter)
@@ -176,7 +179,7 @@ func TestWritesAreNotRepeatedWhenTheyMayHaveHappened(t *testing.T) {
 	}{
 		{"dropped", drop, 1, true, false},
 		{"gateway timeout", func(w http.ResponseWriter) { fail(w, 504, "Timeout", "") }, 1, true, false},
-		{"bad gateway", func(w http.ResponseWriter) { http.Error(w, "<html>", 502) }, 1, true, false},
+		{"bad gateway", func(w http.ResponseWriter) { http.Error(w, "<html>", http.StatusBadGateway) }, 1, true, false},
 		{"too busy", func(w http.ResponseWriter) { w.Header().Set("Retry-After", "1"); fail(w, 429, "TooManyRequests", "") }, 2, false, true},
 		{"webhook refuses", func(w http.ResponseWriter) { fail(w, 500, "InternalError", "") }, 1, false, false},
 		{"conflict", func(w http.ResponseWriter) { fail(w, 409, "Conflict", "a") }, 1, false, false},
@@ -214,6 +217,7 @@ func TestWritesAreNotRepeatedWhenTheyMayHaveHappened(t *testing.T) {
 }
 
 func TestWriteWaitsForAServerThatRestarts(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	c := s.client(t)
@@ -232,6 +236,7 @@ func TestWriteWaitsForAServerThatRestarts(t *testing.T) {
 }
 
 func TestWriteThatIsInterruptedHasAnUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.put("a")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -362,6 +367,7 @@ func TestNothingIsPrinted(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	s.stop()
 	c := s.client(t)

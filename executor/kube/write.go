@@ -33,7 +33,9 @@ func (c *Cluster) DryRun(ctx context.Context, w step.Write) (*unstructured.Unstr
 	if w.Delete == nil {
 		return c.write(ctx, w, true)
 	}
-	o, err := c.Get(ctx, w.Ref)
+	byName := w.Ref
+	byName.UID = "" // the dry run itself refuses another object, as Do would
+	o, err := c.Get(ctx, byName)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,12 @@ func (c *Cluster) writeOnce(ctx context.Context, p place, w step.Write, dryRun b
 	}
 	// The object as it is now is the one that is meant, or there is a conflict.
 	for tries := 1; ; tries++ {
-		now, err := c.Get(ctx, w.Ref)
+		byName := w.Ref
+		byName.UID = ""
+		now, err := c.Get(ctx, byName)
+		if err == nil && now.GetUID() != w.Ref.UID {
+			err = p.conflict(w.Ref.UID)
+		}
 		if err != nil {
 			return request{}, nil, err
 		}
@@ -207,17 +214,18 @@ func (p pin) intoPatch(kind types.PatchType, body []byte) ([]byte, error) {
 	if kind == types.JSONPatchType {
 		var ops []any
 		if err := utiljson.Unmarshal(body, &ops); err != nil {
-			return nil, fmt.Errorf("the JSON patch cannot be read: %w", err)
+			return nil, apierrors.NewBadRequest("the JSON patch cannot be read: " + err.Error())
 		}
 		test := map[string]any{"op": "test", "path": "/metadata/uid", "value": string(p.uid)}
 		return json.Marshal(append([]any{test}, ops...))
 	}
 	var fields map[string]any
-	if err := utiljson.Unmarshal(body, &fields); err != nil {
-		return nil, fmt.Errorf("the patch cannot be read: %w", err)
+	err := utiljson.Unmarshal(body, &fields)
+	if err == nil {
+		err = p.into(fields)
 	}
-	if err := p.into(fields); err != nil {
-		return nil, fmt.Errorf("the patch cannot be read: %w", err)
+	if err != nil {
+		return nil, apierrors.NewBadRequest("the patch cannot be read: " + err.Error())
 	}
 	return json.Marshal(fields)
 }
@@ -249,11 +257,10 @@ func deleteRequest(p place, uid types.UID, w *step.DeleteWrite, dryRun bool) (re
 // meant into the Conflict that it says to a delete. It does not say which test
 // of a JSON patch failed, so the object itself is asked then.
 func (c *Cluster) uidConflict(ctx context.Context, p place, w step.Write, err error) error {
-	gone := ignoresUID(w) && apierrors.IsNotFound(err) && !isPlainNotFound(err)
-	if w.Ref.UID == "" || w.Delete != nil || code(err) != http.StatusUnprocessableEntity && !gone {
+	if w.Ref.UID == "" || w.Delete != nil || code(err) != http.StatusUnprocessableEntity {
 		return err
 	}
-	if !gone && !strings.Contains(err.Error(), "metadata.uid") {
+	if !strings.Contains(err.Error(), "metadata.uid") {
 		if w.Patch == nil || w.Patch.Type != types.JSONPatchType {
 			return err
 		}
@@ -261,6 +268,11 @@ func (c *Cluster) uidConflict(ctx context.Context, p place, w step.Write, err er
 			return err
 		}
 	}
+	return p.conflict(w.Ref.UID)
+}
+
+// conflict is the error of a write to another object than the one meant.
+func (p place) conflict(uid types.UID) error {
 	return p.request("patch").wrap(apierrors.NewConflict(p.groupResource(), p.name,
-		fmt.Errorf("another object has taken the name of the one with UID %s", w.Ref.UID)))
+		fmt.Errorf("another object has taken the name of the one with UID %s", uid)))
 }

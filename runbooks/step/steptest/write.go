@@ -118,7 +118,7 @@ func checkUID(ref step.Ref, want types.UID, o *unstructured.Unstructured) error 
 		return nil
 	}
 	return apierrors.NewConflict(groupResource(ref.Resource), ref.Name, fmt.Errorf(
-		"Precondition failed: UID in precondition: %s, UID in object meta: %s", want, o.GetUID()))
+		"precondition failed: UID in precondition: %s, UID in object meta: %s", want, o.GetUID()))
 }
 
 func (c *Cluster) patch(d *def, ref step.Ref, p *step.PatchWrite, dryRun bool) (*unstructured.Unstructured, error) {
