@@ -66,14 +66,14 @@ type Cluster struct {
 	discovery
 
 	mu       sync.Mutex
-	session  *session
+	login    *login
 	warnings []string
 
 	answered atomic.Bool // whether the server ever did
 }
 
-// session is a set of credentials and the connections made with them.
-type session struct {
+// login is a set of credentials and the connections made with them.
+type login struct {
 	conf   *rest.Config
 	client *http.Client
 	plugin *plugin // nil if the credentials need none
@@ -94,18 +94,18 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg, context: name, raw: raw, base: base}
 	c.discovery.groups = map[[2]string]*group{}
-	if c.session, err = c.connect(conf); err != nil {
+	if c.login, err = c.connect(conf); err != nil {
 		return nil, fmt.Errorf("context %q: %w", name, err)
 	}
 	return c, nil
 }
 
 // connect prepares connections with the given credentials.
-func (c *Cluster) connect(conf *rest.Config) (*session, error) {
+func (c *Cluster) connect(conf *rest.Config) (*login, error) {
 	conf = rest.CopyConfig(conf)
 	conf.QPS = -1
 	conf.UserAgent = "rutter/" + orDefault(c.cfg.Version, "dev")
-	s := &session{conf: conf}
+	s := &login{conf: conf}
 	if conf.ExecProvider != nil {
 		p, err := newPlugin(conf, c.cfg)
 		if err != nil {
@@ -183,16 +183,16 @@ func (c *Cluster) warn(headers []string) {
 	}
 }
 
-func (c *Cluster) current() *session {
+func (c *Cluster) current() *login {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.session
+	return c.login
 }
 
 // renew looks for other credentials after the server refused those of s: from
 // the plugin, or in the kubeconfig, where a login in another terminal may have
 // put them. It reports whether there are any.
-func (c *Cluster) renew(ctx context.Context, s *session) bool {
+func (c *Cluster) renew(ctx context.Context, s *login) bool {
 	if s.plugin != nil {
 		return s.plugin.refresh(ctx) == nil
 	}
@@ -213,8 +213,8 @@ func (c *Cluster) renew(ctx context.Context, s *session) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.session == s {
-		c.session, c.raw = next, raw
+	if c.login == s {
+		c.login, c.raw = next, raw
 	}
 	s.conns.CloseIdleConnections()
 	return true

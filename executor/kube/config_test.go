@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "fail":
-		fmt.Fprintln(os.Stderr, "your session has expired, run: login --again")
+		fmt.Fprintln(os.Stderr, "your login has expired, run: login --again")
 		os.Exit(3)
 	}
 	if !strings.Contains(os.Getenv("KUBERNETES_EXEC_INFO"), `"server":"https://`) {
@@ -175,7 +175,7 @@ func TestCredentialPluginThatFails(t *testing.T) {
 	}
 	defer c.Close()
 	_, err = c.Get(t.Context(), widgetRef("a"))
-	for _, want := range []string{`context "prod"`, "exit status 3", "your session has expired, run: login --again"} {
+	for _, want := range []string{`context "prod"`, "exit status 3", "your login has expired, run: login --again"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

@@ -320,9 +320,9 @@ func (c *Cluster) openWatch(caller, ctx context.Context, cancel context.CancelCa
 
 // watchOnce sends the request, twice if there are new credentials to try.
 func (c *Cluster) watchOnce(ctx context.Context, r request) (*http.Response, bool, error) {
-	session := c.current()
-	resp, sent, err := c.send(ctx, session, r)
-	if err == nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx, session) {
+	login := c.current()
+	resp, sent, err := c.send(ctx, login, r)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && c.renew(ctx, login) {
 		resp.Body.Close()
 		return c.send(ctx, c.current(), r)
 	}

@@ -67,13 +67,13 @@ func (c *Cluster) persist(ctx context.Context, r request) ([]byte, error) {
 	started := time.Now()
 	renewed := false
 	for attempt := 1; ; attempt++ {
-		session := c.current()
-		body, err := c.attempt(ctx, session, r)
+		login := c.current()
+		body, err := c.attempt(ctx, login, r)
 		if err == nil || ctx.Err() != nil {
 			return body, err
 		}
 		if code(err) == http.StatusUnauthorized {
-			if !renewed && c.renew(ctx, session) {
+			if !renewed && c.renew(ctx, login) {
 				renewed = true // the refused request did nothing
 				continue
 			}
@@ -136,7 +136,7 @@ func outcomeUnknown(err error) bool {
 }
 
 // attempt sends a request once and reads the whole answer.
-func (c *Cluster) attempt(caller context.Context, s *session, r request) ([]byte, error) {
+func (c *Cluster) attempt(caller context.Context, s *login, r request) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
 	limit := readTimeout
@@ -163,7 +163,7 @@ func (c *Cluster) attempt(caller context.Context, s *session, r request) ([]byte
 
 // send sends a request and returns the answer with its body unread, and
 // whether the server may have got the request.
-func (c *Cluster) send(ctx context.Context, s *session, r request) (*http.Response, bool, error) {
+func (c *Cluster) send(ctx context.Context, s *login, r request) (*http.Response, bool, error) {
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
