@@ -23,7 +23,6 @@ const (
 )
 
 var (
-	configMaps  = step.Resource{Plural: "configmaps"}
 	deployments = step.Resource{Plural: "deployments", Group: "apps"}
 	sheep       = step.Resource{Plural: "sheep", Group: "example.com"}
 )
@@ -72,7 +71,7 @@ func TestApplyDefinitionAndInstance(t *testing.T) {
 		t.Errorf("the same again: got %v, %v; want no change", res, err)
 	}
 
-	p, err = preview(t, c, action(t, applying("status: true", strings.Replace(dolly, "Cloned", "Shorn", 1))))
+	_, err = preview(t, c, action(t, applying("status: true", strings.Replace(dolly, "Cloned", "Shorn", 1))))
 	contains(t, err, "does not serve", "the kind Sheep")
 	verb = applying("status: true", sheepCRD, strings.Replace(dolly, "Cloned", "Shorn", 1))
 	if p, err = preview(t, c, action(t, verb)); err != nil || p.Idle {
