@@ -22,7 +22,10 @@ type vigil struct {
 	mu      sync.Mutex
 	states  [][]*unstructured.Unstructured // by resource; nil until it is seen
 	seen    []bool
-	first   map[types.UID]bool // what a wait for gone waits for
+	first   map[types.UID]bool   // what a wait for gone waits for
+	holding map[string]types.UID // the objects by name while the state is right
+	there   bool                 // whether there ever was an object
+	trouble []error              // why resources were not seen to the end
 	missing string
 	failure error
 	since   time.Time // when the state began to be right; zero while it is not
@@ -37,23 +40,24 @@ func newVigil(w *wait, h Host, resources int, hold time.Duration) *vigil {
 func (v *vigil) keep(ctx context.Context, r Reader, qs []Query) ([]*unstructured.Unstructured, error) {
 	follow, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
 	for i, q := range qs {
 		running.Go(func() { v.follow(follow, r, i, q) })
 	}
-	for held := false; !held; {
-		err := v.watch(ctx)
-		if err == nil {
+	var err error
+	for held := false; !held && err == nil; {
+		if err = v.watch(ctx); err == nil {
 			held, err = v.confirm(ctx, r)
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.all(), nil
+	cancel()
+	running.Wait()
+	switch {
+	case err == nil:
+		return v.all(), nil
+	case ctx.Err() != nil && v.missing == "" && len(v.trouble) > 0:
+		return nil, fmt.Errorf("%w: %w", err, joined(v.trouble))
+	}
+	return nil, err
 }
 
 func (v *vigil) follow(ctx context.Context, r Reader, i int, q Query) {
@@ -63,6 +67,11 @@ func (v *vigil) follow(ctx context.Context, r Reader, i int, q Query) {
 	})
 	switch {
 	case ctx.Err() != nil:
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if !v.seen[i] && err != nil {
+			v.trouble = append(v.trouble, err)
+		}
 	case errors.Is(err, ErrNotServed) && (v.wait.Gone || v.wait.IfServed):
 		v.update(ctx, i, nil) // a resource that is not served has no objects
 	default:
@@ -102,11 +111,18 @@ func (v *vigil) update(ctx context.Context, i int, objs []*unstructured.Unstruct
 		}
 	}
 	ok, missing := v.judge(ctx)
+	all := v.all()
+	if v.there = v.there || len(all) > 0; v.there && missing == neverAppeared {
+		missing = "it was there, and is gone"
+	}
 	v.missing = missing
+	if ok && v.replaced(all) {
+		v.since = time.Time{}
+	}
 	switch {
 	case !ok:
 		v.since = time.Time{}
-		if err := v.wait.failed(ctx, v.all()); err != nil && v.failure == nil {
+		if err := v.wait.failed(ctx, all); err != nil && v.failure == nil {
 			v.failure = err
 		}
 		v.host.Progress(missing)
@@ -117,6 +133,22 @@ func (v *vigil) update(ctx context.Context, i int, objs []*unstructured.Unstruct
 		}
 	}
 	v.signal()
+}
+
+// replaced notes the objects of a state that is right, and reports whether one
+// of them has taken the name of another: its time begins anew.
+func (v *vigil) replaced(objs []*unstructured.Unstructured) bool {
+	before := v.holding
+	v.holding = map[string]types.UID{}
+	again := false
+	for _, o := range objs {
+		name := o.GroupVersionKind().GroupKind().String() + " " + nameOf(o)
+		v.holding[name] = o.GetUID()
+		if uid, ok := before[name]; ok && uid != o.GetUID() {
+			again = true
+		}
+	}
+	return again
 }
 
 // judge tells whether the state is right. What is gone is told by UID, so that

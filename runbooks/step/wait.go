@@ -167,7 +167,7 @@ func (w *wait) judge(ctx context.Context, objs []*unstructured.Unstructured) (ok
 		}
 		return false, w.remaining(objs)
 	case len(objs) == 0 && (w.Name != "" || w.Condition != ""):
-		return false, "it never appeared"
+		return false, neverAppeared
 	case w.Condition != "":
 		var missing []string
 		for _, o := range objs {
@@ -186,6 +186,9 @@ func (w *wait) judge(ctx context.Context, objs []*unstructured.Unstructured) (ok
 	}
 	return ok, "not so yet: " + w.Until.Source
 }
+
+// neverAppeared is what is missing where there is no object.
+const neverAppeared = "it never appeared"
 
 func (w *wait) remaining(objs []*unstructured.Unstructured) string {
 	names := make([]string, len(objs))
