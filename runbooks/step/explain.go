@@ -100,13 +100,13 @@ func (e *explain) Permissions() []Permission {
 }
 
 func (e *explain) Kubectl() []Line {
-	get := []string{"kubectl", "get", e.Deletion.Resource, e.Deletion.Name}
+	get := []string{"kubectl", "get", typed([]string{e.Deletion.Resource})[0], e.Deletion.Name}
 	if e.Deletion.Namespace != "" {
 		get = append(get, "-n", e.Deletion.Namespace)
 	}
 	lines := []Line{{Words: append(get, "--ignore-not-found", "-o", "yaml")}}
 	if len(e.Deletion.Contents) > 0 {
-		lines = append(lines, Line{Words: []string{"kubectl", "get", strings.Join(e.Deletion.Contents, ","), "-n", e.inside(),
+		lines = append(lines, Line{Note: "what is inside; leave out what the server doesn't have", Words: []string{"kubectl", "get", strings.Join(typed(e.Deletion.Contents), ","), "-n", e.inside(),
 			"-o", "custom-columns=KIND:.kind,NAME:.metadata.name,DELETING:.metadata.deletionTimestamp,FINALIZERS:.metadata.finalizers"}})
 	}
 	return append(lines,
