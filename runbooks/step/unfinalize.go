@@ -48,7 +48,7 @@ func (u *unfinalize) Effect() Effect { return Destroys }
 func (u *unfinalize) Check() []Problem {
 	ps := u.check()
 	for _, f := range u.Finalizers {
-		if f == "kubernetes" || f == "foregroundDeletion" || f == "orphan" {
+		if slices.Contains(kubernetesOwn, f) {
 			ps = append(ps, Problem{"finalizers", strconv.Quote(f) + " is Kubernetes' own: taking it away loses objects", "use explain to see what it waits for"})
 		}
 	}
@@ -169,7 +169,7 @@ func (u *unfinalize) Run(ctx context.Context, c Cluster, h Host) (*Result, error
 		switch {
 		case !done[i]:
 			continue
-		case len(left[i]) > 0:
+		case !onlyKubernetes(left[i]):
 			held = append(held, f)
 		default:
 			going = append(going, f)
@@ -201,11 +201,20 @@ func (u *unfinalize) said(freed, notDeleting int) string {
 	return s
 }
 
+// kubernetesOwn are the finalizers whose controllers run wherever Kubernetes
+// does, and take them off by themselves.
+var kubernetesOwn = []string{"kubernetes", "foregroundDeletion", "orphan"}
+
+// onlyKubernetes reports whether nobody else holds an object.
+func onlyKubernetes(finalizers []string) bool {
+	return !slices.ContainsFunc(finalizers, func(f string) bool { return !slices.Contains(kubernetesOwn, f) })
+}
+
 // holders names the objects that other finalizers still hold.
 func holders(found []Found, left [][]string) []string {
 	var parts []string
 	for i, f := range found {
-		if len(left[i]) > 0 {
+		if !onlyKubernetes(left[i]) {
 			parts = append(parts, f.Ref.String()+" ("+strings.Join(left[i], ", ")+")")
 		}
 	}
