@@ -38,26 +38,10 @@ func (b *builder) grants() []Grant {
 		if len(byRole) > 1 {
 			g.Role = role
 		}
-		g.Manifest = b.markup.Highlight(clusterRole("rutter-"+b.rb.Name, byRole[role]), "yaml", "ClusterRole")
+		g.Manifest = b.markup.Highlight(runbook.ClusterRole("rutter-"+b.rb.Name, byRole[role]), "yaml", "ClusterRole")
 		out = append(out, g)
 	}
 	return out
-}
-
-// verbOrder is the order in which verbs are named.
-var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
-
-func sortVerbs(verbs map[string]bool) []string {
-	return slices.SortedFunc(maps.Keys(verbs), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
-}
-
-func rank(verb string) int {
-	if i := slices.Index(verbOrder, verb); i >= 0 {
-		return i
-	}
-	return len(verbOrder)
 }
 
 func resourceName(p step.Permission) string {
@@ -86,7 +70,7 @@ func rows(ps []step.Permission) []GrantRow {
 	type group struct{ where, verbs string }
 	resources := map[group][]string{}
 	for k, vs := range verbs {
-		g := group{k.where, strings.Join(sortVerbs(vs), ", ")}
+		g := group{k.where, strings.Join(runbook.SortVerbs(vs), ", ")}
 		resources[g] = append(resources[g], k.resource)
 	}
 	var out []GrantRow
@@ -122,37 +106,4 @@ func compareBool(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// clusterRole writes a ClusterRole that grants the permissions in every
-// namespace: names and namespaces are only known when a run begins.
-func clusterRole(name string, ps []step.Permission) string {
-	type key struct{ group, resource string }
-	verbs := map[key]map[string]bool{}
-	for _, p := range ps {
-		resource := p.Resource.Plural
-		if p.Subresource != "" {
-			resource += "/" + p.Subresource
-		}
-		k := key{p.Resource.Group, resource}
-		if verbs[k] == nil {
-			verbs[k] = map[string]bool{}
-		}
-		verbs[k][p.Verb] = true
-	}
-	// Resources of a group that take the same verbs share a rule.
-	rules := map[[2]string][]string{}
-	for k, vs := range verbs {
-		r := [2]string{k.group, strings.Join(sortVerbs(vs), ", ")}
-		rules[r] = append(rules[r], k.resource)
-	}
-	var b strings.Builder
-	b.WriteString("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: " + name + "\nrules:\n")
-	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b [2]string) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
-	}) {
-		slices.Sort(rules[r])
-		b.WriteString("  - apiGroups: [\"" + r[0] + "\"]\n    resources: [" + strings.Join(rules[r], ", ") + "]\n    verbs: [" + r[1] + "]\n")
-	}
-	return b.String()
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"rutter/runbooks/runbook"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func TestClusterRoleGroupsWhatIsAlike(t *testing.T) {
 	pods := step.Resource{Plural: "pods"}
 	slices := step.Resource{Plural: "resourceslices", Version: "v1beta1", Group: "authentication.liqo.io"}
 	tenants := step.Resource{Plural: "tenants", Group: "authentication.liqo.io"}
-	got := clusterRole("rutter-x", []step.Permission{
+	got := runbook.ClusterRole("rutter-x", []step.Permission{
 		{Verb: "list", Resource: slices}, {Verb: "get", Resource: slices}, {Verb: "get", Resource: tenants, Namespace: in("ns")},
 		{Verb: "list", Resource: tenants}, {Verb: "patch", Resource: pods, Subresource: "status", Name: "a"},
 	})

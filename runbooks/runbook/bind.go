@@ -73,7 +73,7 @@ func (s *Step) Bind(ctx context.Context, vars expr.Vars) (action step.Action, un
 			if failed == nil {
 				failed = fmt.Errorf("%s: %w", yamldoc.Locate(s.runbook.Source, n, 0), err)
 			}
-			return "", true
+			return nil, true
 		case len(v.Unknown) > 0:
 			for _, name := range v.Unknown {
 				names[name] = true

@@ -359,7 +359,7 @@ func (c *compiler) arguments(s *Step, at *place) {
 		if t == nil {
 			t = at.template(n, wantType(want))
 			if t == nil {
-				return "", true
+				return nil, true
 			}
 			s.strings[n] = t
 		}

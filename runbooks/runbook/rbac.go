@@ -3,6 +3,7 @@ package runbook
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,41 +35,53 @@ func ComparePermissions(a, b step.Permission) int {
 		strings.Compare(a.Name, b.Name), strings.Compare(a.Verb, b.Verb))
 }
 
+// verbOrder is the order in which verbs are named.
+var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// SortVerbs returns the verbs in a set in their usual order.
+func SortVerbs(verbs map[string]bool) []string {
+	return slices.SortedFunc(maps.Keys(verbs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+}
+
+func rank(verb string) int {
+	if i := slices.Index(verbOrder, verb); i >= 0 {
+		return i
+	}
+	return len(verbOrder)
+}
+
 // ClusterRole returns the manifest of a ClusterRole that grants perms. It
 // grants them in every namespace, since a ClusterRole cannot name one; bind it
 // with a RoleBinding to narrow it.
 func ClusterRole(name string, perms []step.Permission) string {
 	type target struct{ group, resource string }
-	verbs := map[target][]string{}
-	var order []target
+	verbs := map[target]map[string]bool{}
 	for _, p := range perms {
 		t := target{p.Resource.Group, p.Resource.Plural}
 		if p.Subresource != "" {
 			t.resource += "/" + p.Subresource
 		}
-		if _, ok := verbs[t]; !ok {
-			order = append(order, t)
+		if verbs[t] == nil {
+			verbs[t] = map[string]bool{}
 		}
-		if !slices.Contains(verbs[t], p.Verb) {
-			verbs[t] = append(verbs[t], p.Verb)
-		}
+		verbs[t][p.Verb] = true
 	}
-	slices.SortFunc(order, func(a, b target) int {
-		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
-	})
+	// Resources of a group that take the same verbs share a rule.
+	type rule struct{ group, verbs string }
+	rules := map[rule][]string{}
+	for t, set := range verbs {
+		r := rule{t.group, strings.Join(SortVerbs(set), ", ")}
+		rules[r] = append(rules[r], t.resource)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: %s\nrules:\n", name)
-	for i := 0; i < len(order); {
-		same := i + 1
-		for same < len(order) && order[same].group == order[i].group && slices.Equal(verbs[order[same]], verbs[order[i]]) {
-			same++
-		}
-		var resources []string
-		for _, t := range order[i:same] {
-			resources = append(resources, t.resource)
-		}
-		fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [%s]\n  verbs: [%s]\n", order[i].group, strings.Join(resources, ", "), strings.Join(verbs[order[i]], ", "))
-		i = same
+	for _, r := range slices.SortedFunc(maps.Keys(rules), func(a, b rule) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.verbs, b.verbs))
+	}) {
+		slices.Sort(rules[r])
+		fmt.Fprintf(&b, "  - apiGroups: [%q]\n    resources: [%s]\n    verbs: [%s]\n", r.group, strings.Join(rules[r], ", "), r.verbs)
 	}
 	return b.String()
 }

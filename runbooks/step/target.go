@@ -19,11 +19,11 @@ type Strings []string
 // of the verbs that work on objects, so that all of them select alike.
 type Target struct {
 	Resource      Strings `yaml:"resource,required,single" doc:"What kind of object, as kubectl names it: plural.group, such as pods or deployments.apps. Several may be listed."`
-	Namespace     string  `yaml:"namespace" doc:"The namespace to look in. Without it the objects are cluster-scoped, or allNamespaces is set."`
+	Namespace     string  `yaml:"namespace,filled" doc:"The namespace to look in. Without it the objects are cluster-scoped, or allNamespaces is set."`
 	AllNamespaces bool    `yaml:"allNamespaces" doc:"Look in every namespace."`
-	Name          string  `yaml:"name" doc:"The one object of this name."`
-	Selector      string  `yaml:"selector" doc:"Objects with these labels, as kubectl -l takes them."`
-	FieldSelector string  `yaml:"fieldSelector" doc:"Objects with these fields, as kubectl --field-selector takes them."`
+	Name          string  `yaml:"name,filled" doc:"The one object of this name."`
+	Selector      string  `yaml:"selector,filled" doc:"Objects with these labels, as kubectl -l takes them."`
+	FieldSelector string  `yaml:"fieldSelector,filled" doc:"Objects with these fields, as kubectl --field-selector takes them."`
 	IfServed      bool    `yaml:"ifServed" doc:"Treat a resource that the cluster does not serve as having no objects, instead of failing."`
 }
 

@@ -19,7 +19,8 @@ type Decoder struct {
 	List   *diag.List
 	// String, if set, is asked for every string below a value, unless its
 	// field is raw. want is string, []string or any: what the field takes.
-	// It returns the value to use instead, or false to use the text.
+	// It returns the value to use instead, or false to use the text; nil is a
+	// value that it has reported as wrong itself.
 	String func(n *yaml.Node, want reflect.Type) (any, bool)
 	// Elsewhere, if set, says where a key belongs that is unknown where it
 	// stands; "" if it knows nothing of it.
@@ -83,6 +84,7 @@ type Field struct {
 	Required bool
 	Single   bool // a list that may be written as its one element
 	Raw      bool // text that is taken as it stands
+	Filled   bool // text that an expression may not leave empty
 }
 
 // Fields returns the keys of a struct type, embedded structs inlined, in the
@@ -105,7 +107,7 @@ func Fields(t reflect.Type) []Field {
 		name, opts, _ := strings.Cut(tag, ",")
 		options := strings.Split(opts, ",")
 		field := Field{Name: name, Index: []int{i}, Type: f.Type, Doc: f.Tag.Get("doc"),
-			Required: slices.Contains(options, "required"), Single: slices.Contains(options, "single"), Raw: slices.Contains(options, "raw")}
+			Required: slices.Contains(options, "required"), Single: slices.Contains(options, "single"), Raw: slices.Contains(options, "raw"), Filled: slices.Contains(options, "filled")}
 		if e := f.Tag.Get("enum"); e != "" {
 			field.Enum = strings.Split(e, "|")
 		}
@@ -279,7 +281,9 @@ func (d *Decoder) list(n *yaml.Node, v reflect.Value, what string, f Field) {
 	if n.Kind != yaml.SequenceNode {
 		if n.Kind == yaml.ScalarNode && v.Type().Elem().Kind() == reflect.String && d.String != nil && !f.Raw && n.ShortTag() == "!!str" {
 			if x, ok := d.String(n, reflect.TypeFor[[]string]()); ok {
-				setStrings(v, x)
+				if x != nil {
+					setStrings(v, x)
+				}
 				return
 			}
 		}
@@ -341,7 +345,7 @@ func (d *Decoder) text(n *yaml.Node, v reflect.Value, what string, f Field) {
 	}
 	if d.String != nil && !f.Raw {
 		if x, ok := d.String(n, reflect.TypeFor[string]()); ok {
-			v.SetString(fmt.Sprint(x))
+			d.computed(n, v, x, what, f)
 			return
 		}
 	}
@@ -350,6 +354,17 @@ func (d *Decoder) text(n *yaml.Node, v reflect.Value, what string, f Field) {
 		return
 	}
 	v.SetString(n.Value)
+}
+
+// computed sets text that a hook made.
+func (d *Decoder) computed(n *yaml.Node, v reflect.Value, x any, what string, f Field) {
+	switch {
+	case x == nil:
+	case f.Filled && x == "":
+		d.List.Addf(d.Pos(n), "%s: the expression gives an empty text, which would mean all of them", what)
+	default:
+		v.SetString(fmt.Sprint(x))
+	}
 }
 
 func (d *Decoder) scalar(n *yaml.Node, v reflect.Value, what string) {

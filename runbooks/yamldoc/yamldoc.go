@@ -3,7 +3,7 @@
 // [Parse] turns a file into a node tree or diagnostics that name the line;
 // a [Decoder] fills a struct from it and reports every key that is unknown,
 // missing, double or of the wrong type, each at its place with the nearest
-// right name. Struct tags are the schema: yaml:"name[,required][,single][,raw]"
+// right name. Struct tags are the schema: yaml:"name[,required][,single][,raw][,filled]"
 // names the key, doc describes it, enum:"a|b" lists what it may be. The package
 // knows nothing of runbooks; what a string means is up to the Decoder's hooks.
 package yamldoc

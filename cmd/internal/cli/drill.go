@@ -141,7 +141,7 @@ func drillsOf(catalogue fs.FS, rb *runbook.Runbook, env *Env) ([]*runbook.Drill,
 }
 
 // arena is a practice cluster as drills want it.
-type arena struct{ boundCluster }
+type arena struct{ *kube.Cluster }
 
 // Mark remembers what is there; the returned function removes all that came
 // since.
@@ -236,7 +236,7 @@ func (o *drillOptions) arenas(ctx context.Context, rb *runbook.Runbook, cfg *dri
 		if err != nil {
 			return nil, errors.Join(usage(err), stop())
 		}
-		cfg.Arenas[c.Role] = arena{boundCluster{cluster}}
+		cfg.Arenas[c.Role] = arena{cluster}
 	}
 	return stop, nil
 }

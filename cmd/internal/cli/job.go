@@ -100,7 +100,7 @@ func (f *jobFlags) bind(job *executor.Job) error {
 		if err != nil {
 			return usage(fmt.Errorf("role %s: %w", c.Role, err))
 		}
-		job.Contexts[c.Role], job.Clusters[c.Role] = name, boundCluster{cluster}
+		job.Contexts[c.Role], job.Clusters[c.Role] = name, cluster
 	}
 	if len(missing) > 0 {
 		return usage(unbound(job.Runbook, missing, cfg))
@@ -130,15 +130,6 @@ func (f *jobFlags) kubeconfigs() kube.Config {
 		cfg.Paths = kube.DefaultPaths(f.env.Getenv, f.env.Getenv("HOME"))
 	}
 	return cfg
-}
-
-// boundCluster is a cluster as the executor wants to see it.
-type boundCluster struct{ *kube.Cluster }
-
-// Identity asks the cluster who it is.
-func (c boundCluster) Identity(ctx context.Context) (step.Identity, error) {
-	id, err := c.Cluster.Identity(ctx)
-	return step.Identity{Context: id.Context, Server: id.Server, User: id.User, Version: id.Version, UID: id.UID}, err
 }
 
 // grant is the ClusterRole that would give what is missing.

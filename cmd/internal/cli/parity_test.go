@@ -74,7 +74,7 @@ func proveDrill(t *testing.T, d *runbook.Drill, rb *runbook.Runbook, page map[st
 	t.Cleanup(cluster.Close)
 	cfg := drill.Config{Catalogue: runbooks.FS, Now: time.Now, Arenas: map[string]drill.Arena{}, Contexts: map[string]string{}}
 	for _, c := range rb.Clusters {
-		cfg.Arenas[c.Role], cfg.Contexts[c.Role] = arena{boundCluster{cluster}}, kubeContext
+		cfg.Arenas[c.Role], cfg.Contexts[c.Role] = arena{cluster}, kubeContext
 	}
 	var byExecutor, byHand map[string]string
 	cfg.Inspect = func(ctx context.Context, _ *executor.Job) error {
