@@ -8,7 +8,7 @@ import (
 )
 
 // lineWidth is where a command is broken before its next flag.
-const lineWidth = 76
+const lineWidth = 92
 
 // hereEnd closes here-documents. A manifest line that equals it would end the
 // document early, so [hereTokens] picks another word then.
