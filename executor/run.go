@@ -64,7 +64,7 @@ func Run(ctx context.Context, job *Job, opt Options) (*Report, error) {
 	err := r.steps(timed, job.Runbook.Steps, vars, 0)
 	r.conclude(ctx, soft, err)
 	if len(job.Runbook.Finally) > 0 {
-		err = r.finally(ctx, vars, soft.Err() != nil)
+		r.finally(ctx, vars, soft.Err() != nil)
 	}
 	r.report.Ended = opt.Now()
 	if r.report.Outcome == OutcomeDone && r.report.Writes == 0 {
@@ -129,7 +129,7 @@ func (r *runner) conclude(hard, soft context.Context, err error) {
 
 // finally runs the steps at the end in time of their own, so that neither the
 // deadline nor a signal takes it from them.
-func (r *runner) finally(ctx context.Context, vars expr.Vars, interrupted bool) error {
+func (r *runner) finally(ctx context.Context, vars expr.Vars, interrupted bool) {
 	reserve := r.opt.Reserve
 	if reserve == 0 {
 		reserve = DefaultReserve
@@ -146,7 +146,9 @@ func (r *runner) finally(ctx context.Context, vars expr.Vars, interrupted bool) 
 	}
 	for _, s := range r.job.Runbook.Finally {
 		if missing := unset(s, vars); missing != "" {
-			r.end(StepReport{Step: s, Status: Skipped, Why: missing + " was never set"}, nil)
+			if r.end(StepReport{Step: s, Status: Skipped, Why: missing + " was never set"}, nil) != nil {
+				return // nothing can be recorded any more
+			}
 			continue
 		}
 		// The others are still done if one fails: each puts its own thing right.
@@ -154,7 +156,6 @@ func (r *runner) finally(ctx context.Context, vars expr.Vars, interrupted bool) 
 			r.report.Outcome, r.report.Why = OutcomeFailed, err.Error()
 		}
 	}
-	return nil
 }
 
 // unset returns an output that a finally step needs and that was never made.
