@@ -70,6 +70,25 @@ func (p *Plan) Open() bool {
 	return false
 }
 
+// Summary says in a few words what the plan comes to.
+func (p *Plan) Summary() string {
+	n := len(p.Changes())
+	for _, s := range p.Steps {
+		if s.Verdict == WouldFail && len(s.Step.Rescue) == 0 {
+			return fmt.Sprintf("it would end at step %s: %s", s.Step.ID, strings.Join(strings.Fields(s.Why), " "))
+		}
+	}
+	switch {
+	case n == 1:
+		return "1 change planned"
+	case n > 0:
+		return fmt.Sprintf("%d changes planned", n)
+	case p.Open():
+		return "no change is certain yet, some steps are decided at run time"
+	}
+	return "nothing to do"
+}
+
 // NewPlan previews every step. It cannot write: it has only Readers. Values
 // that only the run will tell are carried as unknown.
 func NewPlan(ctx context.Context, job *Job) (*Plan, error) {

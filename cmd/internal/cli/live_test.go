@@ -212,6 +212,39 @@ func TestLiveKill(t *testing.T) {
 	}
 }
 
+func TestLiveInterrupt(t *testing.T) {
+	o := newOperator(t)
+	o.apply(twoHeldMaps)
+	cmd := o.command("run", "free.yaml", "--yes", "-i", "ns=demo", "--cluster", "local="+o.context)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	buf := make([]byte, 4096)
+	for interrupted := false; ; {
+		n, err := out.Read(buf)
+		said.Write(buf[:n])
+		if !interrupted && strings.Contains(said.String(), "still there") {
+			interrupted = true
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait() // its exit code says how it ended
+	o.want(cmd.ProcessState.ExitCode(), said.String(), "", exitInterrupted, "interrupted; cleaning up", "Look once more", "interrupted: free")
+	if strings.Contains(said.String(), "Free the config maps") {
+		t.Error("a further step was started")
+	}
+}
+
 // slowProxy starts a proxy to the API server that never answers a PATCH, and
 // returns a kubeconfig for it. It tells arrived of each.
 func (o *operator) slowProxy(arrived chan<- string) string {

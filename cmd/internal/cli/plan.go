@@ -50,23 +50,14 @@ func runPlan(ctx context.Context, opts *planOptions) error {
 func printPlan(out style, plan *executor.Plan) {
 	out.linef("")
 	out.linef("%s", out.paint(bold, "Plan of "+plan.Job.Runbook.Name))
-	changes := 0
 	for i := range plan.Steps {
-		printPlanned(out, plan.Job, &plan.Steps[i])
-		changes += len(plan.Steps[i].Changes)
+		printPlanned(out, &plan.Steps[i])
 	}
 	out.linef("")
-	switch {
-	case changes > 0:
-		out.linef("%s", out.paint(bold, count(changes, "change")+" planned; nothing was changed yet"))
-	case plan.Open():
-		out.linef("%s", out.paint(bold, "no change is certain yet: some steps are decided at run time"))
-	default:
-		out.linef("%s", out.paint(bold, "nothing to do"))
-	}
+	out.linef("%s", out.paint(bold, plan.Summary()+"; nothing was changed yet"))
 }
 
-func printPlanned(out style, job *executor.Job, p *executor.PlannedStep) {
+func printPlanned(out style, p *executor.PlannedStep) {
 	indent := strings.Repeat("  ", p.Depth)
 	out.linef("%s%s %s  %s", indent, out.paint(effectColor(p.Step.Effect()), "•"), out.paint(bold, p.Step.Title), verdict(out, p))
 	if p.Verdict == executor.WouldSkip || p.Verdict == executor.NotReached || p.Verdict == executor.OnlyRescue {

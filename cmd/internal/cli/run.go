@@ -60,10 +60,15 @@ func runRun(ctx context.Context, opts *runOptions) error {
 	if err != nil {
 		return err
 	}
+	plan, err := executor.NewPlan(ctx, job)
+	if err != nil {
+		return err
+	}
 	record, err := openRecord(opts.env, job, check.Identities)
 	if err != nil {
 		return err
 	}
+	opts.env.linef("plan     %s; rutter plan shows more", plan.Summary())
 	opts.env.linef("run      %s\n", record.ID())
 	rep, err := opts.run(ctx, job, approve, record)
 	if err != nil {
