@@ -107,6 +107,7 @@ func (o *operator) want(code int, stdout, stderr string, wantCode int, wants ...
 }
 
 func TestLiveRun(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.apply(twoHeldMaps)
 	args := []string{"free.yaml", "-i", "ns=demo", "--cluster", "local=" + o.context}
@@ -144,6 +145,7 @@ func TestLiveRun(t *testing.T) {
 }
 
 func TestLiveRunWithoutPermission(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.apply(twoHeldMaps + `
 ---
@@ -180,6 +182,7 @@ func TestLiveRunWithoutPermission(t *testing.T) {
 // TestLiveKill kills the command while a write is under way, which takes an API
 // server that is slow to answer: a proxy stands in front of the real one.
 func TestLiveKill(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.apply(twoHeldMaps)
 	arrived := make(chan string, 16)
@@ -213,6 +216,7 @@ func TestLiveKill(t *testing.T) {
 }
 
 func TestLiveInterrupt(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.apply(twoHeldMaps)
 	cmd := o.command("run", "free.yaml", "--yes", "-i", "ns=demo", "--cluster", "local="+o.context)

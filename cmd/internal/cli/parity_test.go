@@ -32,6 +32,7 @@ import (
 // runbook, and once a shell runs the commands that stand on the built page.
 // The first must end as the drill says, and the second like the first.
 func TestDrillsAndParity(t *testing.T) {
+	t.Parallel()
 	env := &Env{Kinds: step.Builtin()}
 	all, err := runbook.Load(runbooks.FS, env.Kinds)
 	if err != nil {
@@ -41,9 +42,12 @@ func TestDrillsAndParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pool := make(chan string, 2)
-	pool <- "a"
-	pool <- "b"
+	// Drills wait for most of their time, so that several cost little more
+	// than one. The other tests have clusters of their own.
+	pool := make(chan string, 3)
+	for _, name := range []string{"c", "d", "e"} {
+		pool <- name
+	}
 	for _, rb := range all {
 		drills, err := drillsOf(runbooks.FS, rb, env)
 		if err != nil {

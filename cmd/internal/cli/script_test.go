@@ -19,6 +19,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the command as a user does. What needs a cluster is tested
 // elsewhere.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
