@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -36,6 +37,7 @@ type FlowText struct {
 
 // cell is what goes into a box.
 type cell struct {
+	number                     int // of the step, or of a phase's first
 	anchor, class, title, note string
 }
 
@@ -45,8 +47,8 @@ const (
 	gapY      = 30
 )
 
-func flow(steps, finally []Step) []FlowDrawing {
-	cells, label := flowCells(steps, finally)
+func flow(phases []Phase, finally []Step) []FlowDrawing {
+	cells, label := flowCells(phases, finally)
 	return []FlowDrawing{
 		drawFlow(cells, label, "upright", 320, 1),
 		drawFlow(cells, label, "across", 704, acrossColumns(len(cells))),
@@ -62,12 +64,24 @@ func acrossColumns(cells int) int {
 	return min(max(cells, 2), 4)
 }
 
-func flowCells(steps, finally []Step) ([]cell, string) {
+// flowCells has a box for each step, or for each phase of a long runbook.
+func flowCells(phases []Phase, finally []Step) ([]cell, string) {
 	var cells []cell
 	var names []string
+	number := 1
 	add := func(s Step, class, note string) {
-		cells = append(cells, cell{s.Anchor, s.Effect.Class + class, s.Title, note})
+		cells = append(cells, cell{number, s.Anchor, s.Effect.Class + class, s.Title, note})
 		names = append(names, s.Title)
+	}
+	var steps []Step
+	if len(phases) == 1 {
+		steps = phases[0].Steps
+	} else {
+		for _, p := range phases {
+			add(Step{Anchor: cmp.Or(p.Anchor, p.Steps[0].Anchor), Title: cmp.Or(p.Title, p.Steps[0].Title), Effect: p.Effect}, "",
+				p.Effect.Word+" · "+count(len(p.Steps), "step"))
+			number += len(p.Steps)
+		}
 	}
 	for _, s := range steps {
 		note := s.Effect.Word
@@ -78,9 +92,11 @@ func flowCells(steps, finally []Step) ([]cell, string) {
 			note += " · rescue"
 		}
 		add(s, map[bool]string{true: " maybe"}[s.If != ""], note)
+		number++
 	}
 	for _, s := range finally {
 		add(s, " last", s.Effect.Word+" · always")
+		number++
 	}
 	return cells, "The steps in order: " + strings.Join(names, ", ")
 }
@@ -96,7 +112,7 @@ func drawFlow(cells []cell, label, class string, width, columns int) FlowDrawing
 	var path strings.Builder
 	for i, c := range cells {
 		x, y := 2+(i%columns)*(w+gapX), 2+(i/columns)*(boxHeight+gapY)
-		d.Nodes = append(d.Nodes, node(c, i+1, x+w/2, y+boxHeight/2, w))
+		d.Nodes = append(d.Nodes, node(c, x+w/2, y+boxHeight/2, w))
 		if i+1 < len(cells) {
 			path.WriteString(connection(i, columns, x, y, w))
 		}
@@ -118,9 +134,9 @@ func connection(i, columns, x, y, w int) string {
 	return fmt.Sprintf("M%d %dv%dH%dv%dm-4-5 4 5 4-5", x+w/2, y+boxHeight, gapY/2, 2+w/2, gapY/2-1)
 }
 
-func node(c cell, number, x, y, w int) FlowNode {
+func node(c cell, x, y, w int) FlowNode {
 	n := FlowNode{Anchor: c.anchor, Class: c.class, X: x, Y: y}
-	lines := fit(fmt.Sprintf("%d  %s", number, c.title), w)
+	lines := fit(fmt.Sprintf("%d  %s", c.number, c.title), w)
 	top := -4
 	if len(lines) == 2 {
 		top = -10

@@ -44,6 +44,16 @@ func NewEffect(e step.Effect) Effect {
 	return Effect{Word: e.String(), Class: class}
 }
 
+// worse returns the more dangerous of two effects.
+func worse(a, b Effect) Effect {
+	ea, _ := step.ParseEffect(a.Word)
+	eb, _ := step.ParseEffect(b.Word)
+	if eb > ea {
+		return b
+	}
+	return a
+}
+
 // Home writes the first page.
 func (t *Theme) Home(w io.Writer, d Home) error { return t.execute(w, "home", d) }
 

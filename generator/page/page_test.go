@@ -97,7 +97,7 @@ func TestFlowFitsItsBoxes(t *testing.T) {
 		{Anchor: "step-b", Title: "Delete the resource slices of the other cluster, and then some more", Effect: Effect{"destroys", "destroys"}, If: "x", Rescue: []Step{{}}},
 		{Anchor: "step-c", Title: "Averyveryverylongwordthatdoesnotfitanywhereatallinabox", Effect: Effect{"reads", "reads"}},
 	}
-	for _, d := range flow(steps, nil) {
+	for _, d := range flow(phases(steps), nil) {
 		if lines := strings.Count(d.Path, "M"); len(d.Nodes) != 3 || lines != 2 {
 			t.Errorf("%s: %d boxes and %d lines, want 3 and 2", d.Class, len(d.Nodes), lines)
 		}
@@ -114,5 +114,21 @@ func TestFlowFitsItsBoxes(t *testing.T) {
 	}
 	if d := flow(nil, nil); d[0].Height < 1 {
 		t.Errorf("an empty flow has height %d", d[0].Height)
+	}
+}
+
+func TestPhasesDivideTheSteps(t *testing.T) {
+	reads, destroys := Effect{"reads", "reads"}, Effect{"destroys", "destroys"}
+	got := phases([]Step{
+		{ID: "a", Title: "A", Anchor: "step-a", Effect: reads},
+		{ID: "b", Phase: "Cut", Anchor: "step-b", Effect: reads},
+		{ID: "c", Anchor: "step-c", Effect: destroys},
+	})
+	if len(got) != 2 || got[0].Title != "" || got[1].Title != "Cut" || got[1].Anchor != "phase-b" || len(got[1].Steps) != 2 || got[1].Effect != destroys || !got[1].Follows {
+		t.Errorf("got %+v", got)
+	}
+	drawing := flow(got, nil)[0]
+	if len(drawing.Nodes) != 2 || drawing.Nodes[1].Texts[0].Text != "2  Cut" || drawing.Nodes[0].Texts[0].Text != "1  A" {
+		t.Errorf("the flow shows %+v", drawing.Nodes)
 	}
 }

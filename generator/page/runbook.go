@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"path"
@@ -22,7 +23,7 @@ type Runbook struct {
 	Run         []Token
 	RunOptional []OptionalTokens
 	Flow        []FlowDrawing
-	Steps       []Step
+	Phases      []Phase
 	Finally     []Step
 	Undo        []string
 	Needs       []string
@@ -77,9 +78,9 @@ func NewRunbook(rb *runbook.Runbook, m Markup) Runbook {
 	}
 	d.Fields = b.fields()
 	d.Run, d.RunOptional = b.runLine()
-	d.Steps = b.steps(rb.Steps)
+	d.Phases = phases(b.steps(rb.Steps))
 	d.Finally = b.steps(rb.Finally)
-	d.Flow = flow(d.Steps, d.Finally)
+	d.Flow = flow(d.Phases, d.Finally)
 	d.TOC = outline(d)
 	return d
 }
@@ -166,8 +167,14 @@ func undo(rb *runbook.Runbook) []string {
 
 func outline(d Runbook) []Heading {
 	toc := []Heading{{ID: "fill", Title: "Fill in once"}, {ID: "flow", Title: "How it goes"}, {ID: "steps", Title: "Steps"}}
-	for _, s := range d.Steps {
-		toc = append(toc, Heading{ID: s.Anchor, Title: s.Title, Deep: true})
+	for _, p := range d.Phases {
+		if len(d.Phases) > 1 {
+			toc = append(toc, Heading{ID: cmp.Or(p.Anchor, p.Steps[0].Anchor), Title: cmp.Or(p.Title, p.Steps[0].Title), Deep: true})
+			continue
+		}
+		for _, s := range p.Steps {
+			toc = append(toc, Heading{ID: s.Anchor, Title: s.Title, Deep: true})
+		}
 	}
 	if len(d.Finally) > 0 {
 		toc = append(toc, Heading{ID: "finally", Title: "In the end"})

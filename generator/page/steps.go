@@ -16,6 +16,7 @@ type Step struct {
 	ID, Anchor, Title string
 	Verb              string
 	Role              string
+	Phase             string
 	Effect            Effect
 	If                string
 	Doc               template.HTML
@@ -24,6 +25,33 @@ type Step struct {
 	Lines             [][]Token
 	Outcomes          []Outcome
 	Rescue            []Step
+}
+
+// Phase is a stretch of steps under one heading. A runbook without phases is
+// one stretch without a title.
+type Phase struct {
+	Title, Anchor string
+	Effect        Effect
+	Steps         []Step
+	Follows       bool // another phase: its steps are counted on
+}
+
+// phases divides steps at those that begin a phase.
+func phases(steps []Step) []Phase {
+	var out []Phase
+	for _, s := range steps {
+		if len(out) == 0 || s.Phase != "" {
+			p := Phase{Title: s.Phase, Follows: len(out) > 0, Effect: s.Effect}
+			if s.Phase != "" {
+				p.Anchor = "phase-" + s.ID
+			}
+			out = append(out, p)
+		}
+		p := &out[len(out)-1]
+		p.Steps = append(p.Steps, s)
+		p.Effect = worse(p.Effect, s.Effect)
+	}
+	return out
 }
 
 // Formula is a value that a step computes, as it is written.
@@ -46,7 +74,7 @@ func (b *builder) steps(steps []*runbook.Step) []Step {
 
 func (b *builder) step(s *runbook.Step) Step {
 	d := Step{
-		ID: s.ID, Anchor: "step-" + s.ID, Title: s.Title, Verb: s.Kind.Name, Role: s.Role,
+		ID: s.ID, Anchor: "step-" + s.ID, Title: s.Title, Verb: s.Kind.Name, Role: s.Role, Phase: s.Phase,
 		Effect: NewEffect(s.Effect()), Rescue: b.steps(s.Rescue),
 	}
 	if d.Title == "" {

@@ -85,7 +85,7 @@ func (c *compiler) steps(docs stepList, sc *scope) []*Step {
 }
 
 func (c *compiler) step(d *stepDoc, sc *scope) *Step {
-	s := &Step{ID: d.ID, Title: d.Title, Doc: d.Doc, Kind: d.kind, Role: d.Cluster, Timeout: d.Timeout, Pos: c.dec.Pos(d.node),
+	s := &Step{ID: d.ID, Title: d.Title, Doc: d.Doc, Phase: d.Phase, Kind: d.kind, Role: d.Cluster, Timeout: d.Timeout, Pos: c.dec.Pos(d.node),
 		runbook: c.rb, args: d.args, strings: map[*yaml.Node]*expr.Template{}, conditions: map[*yaml.Node]*expr.Program{}}
 	if s.Title == "" {
 		s.Title = s.ID

@@ -94,8 +94,11 @@ type Step struct {
 	ID    string
 	Title string
 	// Doc is Markdown.
-	Doc  string
-	Kind *step.Kind
+	Doc string
+	// Phase is a heading over this step and those after it; "" goes on with the
+	// phase of the step before.
+	Phase string
+	Kind  *step.Kind
 	// Role is the cluster it works on, "" for kinds that need none.
 	Role string
 	// If decides whether the step runs; nil is always.
@@ -252,6 +255,7 @@ type common struct {
 	ID      string                      `yaml:"id,required" doc:"The name by which other steps refer to it: letters, digits and _."`
 	Title   string                      `yaml:"title" doc:"The heading of the step."`
 	Doc     string                      `yaml:"doc" doc:"Why and how, in Markdown."`
+	Phase   string                      `yaml:"phase" doc:"A heading over this step and those that follow, for long runbooks."`
 	Cluster string                      `yaml:"cluster" doc:"The role whose cluster it works on. With one role it need not be said."`
 	If      *yamlNode                   `yaml:"if" doc:"CEL: the step is skipped unless this holds."`
 	Approve string                      `yaml:"approve" doc:"A question that must be answered with yes before the step runs."`

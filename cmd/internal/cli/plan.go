@@ -59,6 +59,9 @@ func printPlan(out style, plan *executor.Plan) {
 
 func printPlanned(out style, p *executor.PlannedStep) {
 	indent := strings.Repeat("  ", p.Depth)
+	if p.Step.Phase != "" {
+		out.linef("\n%s", out.paint(bold, p.Step.Phase))
+	}
 	out.linef("%s%s %s  %s", indent, out.paint(effectColor(p.Step.Effect()), "•"), out.paint(bold, p.Step.Title), verdict(out, p))
 	if p.Verdict == executor.WouldSkip || p.Verdict == executor.NotReached || p.Verdict == executor.OnlyRescue {
 		return

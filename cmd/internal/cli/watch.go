@@ -50,6 +50,9 @@ func (w *watcher) event(e executor.Event) {
 func (w *watcher) start(e *executor.StepStart, at time.Time) {
 	w.started, w.progress = at, ""
 	s := e.Step
+	if s.Phase != "" {
+		w.linef("\n%s", w.paint(bold, s.Phase))
+	}
 	number := "  "
 	if e.Depth == 0 {
 		w.number++
