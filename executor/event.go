@@ -48,6 +48,7 @@ type StepReport struct {
 	// Lines are the commands that do the same by hand, values filled in.
 	Lines    []step.Line
 	Context  string // of the step's cluster, "" for none
+	Items    []any  // of a repeated step
 	Writes   int    // objects changed
 	Duration time.Duration
 }

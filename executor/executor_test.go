@@ -472,6 +472,38 @@ func TestPlanStopsWhereTheRunWould(t *testing.T) {
 	}
 }
 
+func TestARepeatedStepDoesEachItem(t *testing.T) {
+	f := setUp(t, strings.Split(clearBook, "steps:")[0]+`steps:
+- id: list
+  get: {resource: configmaps, namespace: '${inputs.ns}'}
+  outputs: {names: '${result.filter(m, m.metadata.name != "b").map(m, {"name": m.metadata.name})}'}
+- id: each
+  forEach: {items: steps.list.names, as: map}
+  approve: Delete them?
+  delete: {resource: configmaps, namespace: '${inputs.ns}', name: '${map.name}'}
+  outputs: {count: '${result.size()}'}
+  expect: [{warn: steps.each.count == 2, message: 'It was done ${steps.each.count} times.'}]
+`, demo(), configMap("a"), configMap("b"), configMap("c"))
+	plan, err := executor.NewPlan(context.Background(), f.job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := plan.Steps[1]; len(p.Changes) != 2 || p.Said != "2 × would delete 1" {
+		t.Errorf("plan: %s, %v", p.Said, p.Changes)
+	}
+	f.missing = []step.Permission{{Verb: "delete", Resource: step.Resource{Plural: "configmaps"}, Namespace: "demo", Name: "c"}}
+	if check, err := executor.Preflight(context.Background(), f.job); err != nil || len(check.Missing) != 1 {
+		t.Errorf("preflight: %v, %v; want the permission of an item to be missing", check, err)
+	}
+	rep := f.run(t)
+	if rep.Writes != 2 || rep.Steps[1].Said != "2 × 1 deleted" || len(rep.Findings()) != 1 {
+		t.Errorf("run: %d writes, %q, %v", rep.Writes, rep.Steps[1].Said, rep.Findings())
+	}
+	if rep = f.run(t); rep.Outcome != executor.OutcomeNothing || rep.Steps[1].Said != "no items" {
+		t.Errorf("again: %s, %q", rep.Outcome, rep.Steps[1].Said)
+	}
+}
+
 func TestDiffMasksSecrets(t *testing.T) {
 	secret := func(value string) *unstructured.Unstructured {
 		return steptest.Object("v1", "Secret", "demo", "s", map[string]any{"data": map[string]any{"k": value}, "type": "Opaque"})

@@ -158,7 +158,7 @@ func (p *planner) step(s *runbook.Step, vars expr.Vars) PlannedStep {
 		forget(s, vars)
 		return out
 	}
-	action, unknown, err := s.Bind(p.ctx, with)
+	work, unknown, err := bind(p.ctx, s, with)
 	if err != nil {
 		out.Verdict, out.Why = CouldNotAsk, err.Error()
 		if skip {
@@ -168,9 +168,11 @@ func (p *planner) step(s *runbook.Step, vars expr.Vars) PlannedStep {
 		return out
 	}
 	if p.onAction != nil {
-		p.onAction(s, action)
+		for _, action := range work.actions {
+			p.onAction(s, action)
+		}
 	}
-	out.Lines = action.Kubectl()
+	out.Lines = work.lines()
 	switch {
 	case p.stop != "":
 		out.Verdict, out.Why = NotReached, "step "+p.stop+" would end the run"
@@ -183,7 +185,7 @@ func (p *planner) step(s *runbook.Step, vars expr.Vars) PlannedStep {
 	case s.Role != "" && p.job.Clusters[s.Role] == nil:
 		out.Verdict, out.Why = WouldSkip, "no context is bound to "+s.Role
 	default:
-		p.preview(s, action, with, vars, &out)
+		p.preview(s, work, with, vars, &out)
 		return out
 	}
 	forget(s, vars)
@@ -202,15 +204,15 @@ func condition(ctx context.Context, s *runbook.Step, vars expr.Vars) (skip, unde
 	return v.V == false && len(v.Unknown) == 0, len(v.Unknown) > 0, nil
 }
 
-func (p *planner) preview(s *runbook.Step, action step.Action, with, vars expr.Vars, out *PlannedStep) {
-	if p.quiet && action.Effect() != step.Reads {
+func (p *planner) preview(s *runbook.Step, work bound, with, vars expr.Vars, out *PlannedStep) {
+	if p.quiet && s.Effect() != step.Reads {
 		forget(s, vars)
 		return
 	}
-	preview, err := action.Preview(p.ctx, p.reader(s))
+	preview, err := work.preview(p.ctx, p.reader(s))
 	if err != nil {
 		out.Verdict, out.Why = CouldNotAsk, err.Error()
-		if apierrors.IsNotFound(err) || action.Effect() == step.Reads && !errors.Is(err, errPlanned) && !apierrors.IsForbidden(err) {
+		if apierrors.IsNotFound(err) || s.Effect() == step.Reads && !errors.Is(err, errPlanned) && !apierrors.IsForbidden(err) {
 			out.Verdict = WouldFail
 		}
 		forget(s, vars)

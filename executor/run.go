@@ -268,31 +268,33 @@ func (r *runner) attempt(ctx context.Context, s *runbook.Step, vars expr.Vars, r
 	if err != nil {
 		return nil, err
 	}
-	action, unknown, err := s.Bind(ctx, with)
+	work, unknown, err := bind(ctx, s, with)
 	if err != nil {
 		return nil, err
 	}
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("%v has no value", unknown)
 	}
-	rep.Lines, rep.Context = action.Kubectl(), r.job.Contexts[s.Role]
+	rep.Lines, rep.Context, rep.Items = work.lines(), r.job.Contexts[s.Role], work.items
 	if err := r.opt.Journal.StepStart(s); err != nil {
 		r.journal = err
 		return nil, err
 	}
-	if err := r.approve(ctx, s, action, cluster, with); err != nil {
+	if err := r.approve(ctx, s, work, cluster, with); err != nil {
 		return nil, err
 	}
-	return r.perform(ctx, s, action, cluster, vars, with, rep)
+	return r.perform(ctx, s, work, cluster, vars, with, rep)
 }
 
-func (r *runner) perform(ctx context.Context, s *runbook.Step, action step.Action, cluster Cluster, vars, with expr.Vars, rep *StepReport) (map[string]any, error) {
-	var c step.Cluster
-	rec := &recorder{Cluster: cluster, role: s.Role, step: s.ID, journal: r.opt.Journal, allowed: action.Permissions()}
-	if cluster != nil {
-		c = rec
-	}
-	result, err := action.Run(ctx, c, &host{runner: r, step: s})
+func (r *runner) perform(ctx context.Context, s *runbook.Step, work bound, cluster Cluster, vars, with expr.Vars, rep *StepReport) (map[string]any, error) {
+	rec := &recorder{Cluster: cluster, role: s.Role, step: s.ID, journal: r.opt.Journal}
+	result, err := work.run(ctx, func(ctx context.Context, action step.Action) (*step.Result, error) {
+		rec.allowed = action.Permissions()
+		if cluster == nil {
+			return action.Run(ctx, nil, &host{runner: r, step: s})
+		}
+		return action.Run(ctx, rec, &host{runner: r, step: s})
+	})
 	rep.Writes = rec.writes()
 	r.report.Leftover = append(r.report.Leftover, rec.leftover()...)
 	if jerr := rec.failed(); jerr != nil {
@@ -320,13 +322,13 @@ func (r *runner) perform(ctx context.Context, s *runbook.Step, action step.Actio
 
 // approve asks for the step's approval, unless it was given beforehand or the
 // step would change nothing.
-func (r *runner) approve(ctx context.Context, s *runbook.Step, action step.Action, cluster Cluster, with expr.Vars) error {
+func (r *runner) approve(ctx context.Context, s *runbook.Step, work bound, cluster Cluster, with expr.Vars) error {
 	if s.Approve == nil {
 		return nil
 	}
 	var changes []step.Change
 	if cluster != nil {
-		preview, err := action.Preview(ctx, cluster)
+		preview, err := work.preview(ctx, cluster)
 		if err == nil && preview.Idle {
 			return nil
 		}

@@ -19,6 +19,8 @@ type Step struct {
 	Phase             string
 	Effect            Effect
 	If                string
+	Each              string // the items of a repeated step
+	As                string
 	Doc               template.HTML
 	Ask               template.HTML
 	Formulas          []Formula
@@ -79,6 +81,9 @@ func (b *builder) step(s *runbook.Step) Step {
 	}
 	if d.Title == "" {
 		d.Title = s.ID
+	}
+	if s.Each != nil {
+		d.Each, d.As = s.Each.Items.Source(), s.Each.As
 	}
 	if s.If != nil {
 		d.If = s.If.Source()

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -95,6 +96,33 @@ func (s *Step) Bind(ctx context.Context, vars expr.Vars) (action step.Action, un
 	return action, slices.Sorted(maps.Keys(names)), nil
 }
 
+// Items evaluates what the step is repeated for: one nil item for a step that
+// is done once. Names of values that are not known yet are returned in unknown.
+func (s *Step) Items(ctx context.Context, vars expr.Vars) (items []any, unknown []string, err error) {
+	if s.Each == nil {
+		return []any{nil}, nil, nil
+	}
+	v, err := s.Each.Items.Eval(ctx, vars)
+	if err != nil || len(v.Unknown) > 0 {
+		return nil, v.Unknown, err
+	}
+	items, ok := v.V.([]any)
+	if !ok {
+		return nil, nil, fmt.Errorf("forEach: %s is not a list", s.Each.Items.Source())
+	}
+	return items, nil, nil
+}
+
+// With returns vars with the item at hand.
+func (s *Step) With(vars expr.Vars, item any) expr.Vars {
+	if s.Each == nil {
+		return vars
+	}
+	with := maps.Clone(vars)
+	with[s.Each.As] = item
+	return with
+}
+
 // condition returns a condition that is evaluated on vars and a result.
 func (s *Step) condition(n *yaml.Node, vars expr.Vars) step.Condition {
 	p := s.conditions[n]
@@ -136,12 +164,24 @@ func (s *Step) Refs() []string {
 	for _, need := range s.needs {
 		names = append(names, "steps."+need)
 	}
-	if s.If != nil {
-		for _, r := range s.If.Refs() {
+	for _, p := range s.conditionsBefore() {
+		for _, r := range p.Refs() {
 			names = append(names, r.Name)
 		}
 	}
 	return names
+}
+
+// conditionsBefore are the expressions that are evaluated before the arguments.
+func (s *Step) conditionsBefore() []*expr.Program {
+	var ps []*expr.Program
+	if s.If != nil {
+		ps = append(ps, s.If)
+	}
+	if s.Each != nil {
+		ps = append(ps, s.Each.Items)
+	}
+	return ps
 }
 
 // Effect is how dangerous the step is.
@@ -192,6 +232,9 @@ func (s *Step) Context() string {
 // that later commands need are put into shell variables.
 func (s *Step) Lines() []step.Line {
 	lines := slices.Clone(s.page.Kubectl())
+	if s.Each != nil && len(lines) > 0 {
+		lines[0].Note = strings.TrimSpace("once for each " + s.Each.As + "\n" + lines[0].Note)
+	}
 	for _, o := range s.Outputs {
 		if s.runbook.assigned[s.ID+"."+o.Name] {
 			lines = append(lines, s.assign(o))

@@ -105,12 +105,35 @@ func (c *compiler) step(d *stepDoc, sc *scope) *Step {
 	if d.Approve != "" {
 		s.Approve = at.template(child(d.node, "approve"), expr.String)
 	}
+	c.forEach(s, d, at)
 	c.arguments(s, at)
+	if s.Each != nil {
+		at.env = env // the item is known to the arguments only
+	}
 	c.results(s, d, at)
 	rescue := &scope{env: sc.env, visible: cloneVisible(sc.visible), finally: sc.finally}
 	s.Rescue = c.steps(d.Rescue, rescue)
 	c.publish(s, sc)
 	return s
+}
+
+// forEach declares the item for the arguments that follow.
+func (c *compiler) forEach(s *Step, d *stepDoc, at *place) {
+	if d.ForEach == nil || d.ForEach.Items == nil || d.ForEach.As == "" {
+		return
+	}
+	n := child(d.node, "forEach")
+	switch as := d.ForEach.As; {
+	case !idRE.MatchString(as):
+		c.list.AddHint(c.dec.Pos(child(n, "as")), "use letters, digits and _", "%q cannot be the name of an item", as)
+	case slices.Contains([]string{"inputs", "steps", "cluster", "clusters", "result"}, as):
+		c.list.AddHint(c.dec.Pos(child(n, "as")), "use another name", "%q means something else in expressions", as)
+	case s.Kind.Named:
+		c.list.AddHint(c.dec.Pos(n), "use .map(…) in the expression", "%s is not repeated", s.Kind.Name)
+	default:
+		s.Each = &ForEach{Items: at.program(d.ForEach.Items.Node, expr.List(expr.Dyn)), As: as}
+		at.env = c.with(at.env, s, expr.Var{Name: as, Type: expr.Dyn, Doc: "the item at hand"})
+	}
 }
 
 func cloneVisible(m map[string]*Step) map[string]*Step {

@@ -103,6 +103,8 @@ type Step struct {
 	Role string
 	// If decides whether the step runs; nil is always.
 	If *expr.Program
+	// Each repeats the step for every item of a list; nil is once.
+	Each *ForEach
 	// Approve is the question to answer before the step runs; nil for none.
 	Approve *expr.Template
 	Timeout time.Duration
@@ -119,6 +121,13 @@ type Step struct {
 	page       step.Action
 	// needs are the outputs that the arguments refer to, as step.name.
 	needs []string
+}
+
+// ForEach repeats a step. In the step's arguments As is the item at hand; the
+// step's result is the list of the results.
+type ForEach struct {
+	Items *expr.Program
+	As    string
 }
 
 // Output is a value that later steps can use as steps.<id>.<name>.
@@ -258,11 +267,17 @@ type common struct {
 	Phase   string                      `yaml:"phase" doc:"A heading over this step and those that follow, for long runbooks."`
 	Cluster string                      `yaml:"cluster" doc:"The role whose cluster it works on. With one role it need not be said."`
 	If      *yamlNode                   `yaml:"if" doc:"CEL: the step is skipped unless this holds."`
+	ForEach *forEachDoc                 `yaml:"forEach" doc:"Do the step once for each item of a list, one after the other. Its result is then the list of the results."`
 	Approve string                      `yaml:"approve" doc:"A question that must be answered with yes before the step runs."`
 	Timeout time.Duration               `yaml:"timeout" doc:"How long it may take in all."`
 	Outputs yamldoc.NamedList[yamlNode] `yaml:"outputs" doc:"Values for later steps, from the result."`
 	Expect  []expectDoc                 `yaml:"expect" doc:"What may be seen, what it means, and what to do."`
 	Rescue  stepList                    `yaml:"rescue" doc:"Steps done if this one fails. If they succeed, the run goes on."`
+}
+
+type forEachDoc struct {
+	Items *yamlNode `yaml:"items,required" doc:"CEL: the list."`
+	As    string    `yaml:"as,required" doc:"The name of the item at hand in the step's arguments."`
 }
 
 type expectDoc struct {

@@ -75,6 +75,12 @@ func TestParseReportsEverythingAtItsPlace(t *testing.T) {
 		{"expectation without condition, and with two", "- id: a\n  check: {}\n  expect:\n  - message: No.\n  - {warn: inputs.lost, fail: inputs.lost, message: x}\n",
 			"free.yaml:15:5: step a: an expectation without a condition\n\thint: add fail: …, warn: … or pass: … with a condition\n" +
 				"free.yaml:16:12: an expectation is one of fail, warn and pass\n\thint: make it an entry of its own"},
+		{"a repeated step", "- id: a\n  forEach: {items: '[\"x\"]', as: result}\n  get: {resource: nodes}\n" +
+			"- id: b\n  forEach: {items: inputs.clusterID, as: n}\n  get: {resource: nodes}\n" +
+			"- id: c\n  forEach: {items: '[\"x\"]', as: n}\n  get: {resource: nodes, name: '${n}'}\n  expect: [{warn: n == \"x\", message: No.}]\n",
+			"free.yaml:13:33: \"result\" means something else in expressions\n\thint: use another name\n" +
+				"free.yaml:16:20: want a list, got a string\n" +
+				"free.yaml:21:19: there is nothing named n\n\thint: known here: cluster, clusters, inputs, result"},
 		{"id used twice", "- id: a\n  check: {}\n- id: a\n  check: {}\n",
 			"free.yaml:14:3: the id \"a\" is taken by the step on line 12\n\thint: give it another id"},
 		{"namespace and all namespaces", "- id: a\n  get: {resource: pods, namespace: x, allNamespaces: true}\n",
@@ -149,6 +155,24 @@ func TestBindGivesTheRunTheSameLines(t *testing.T) {
 	vars["steps.find.ns"] = expr.Unknown
 	if _, unknown, err = rb.Step("drop").Bind(context.Background(), vars); err != nil || !cmp.Equal(unknown, []string{"steps.find.ns"}) {
 		t.Errorf("with an unknown: %v, %v", unknown, err)
+	}
+}
+
+func TestARepeatedStepOnThePage(t *testing.T) {
+	rb := mustParse(t, head+`- id: list
+  get: {resource: pods, allNamespaces: true}
+  outputs: {pods: '${result.map(p, {"ns": p.metadata.namespace, "name": p.metadata.name})}'}
+- id: each
+  forEach: {items: steps.list.pods, as: pod}
+  delete: {resource: ips.ipam.liqo.io, namespace: '${pod.ns}', name: '${pod.name}', wait: false}
+`)
+	s := rb.Step("each")
+	want := "# once for each pod\nkubectl --context <LOCAL_CONTEXT> delete ips.ipam.liqo.io <pod.name> -n <pod.ns> \\\n  --ignore-not-found --wait=false"
+	if diff := cmp.Diff(want, step.Shell(s.Lines(), s.Context())); diff != "" {
+		t.Errorf("page (-want +got):\n%s", diff)
+	}
+	if list := step.Shell(rb.Step("list").Lines(), ""); strings.Contains(list, "list_pods") {
+		t.Errorf("a list is put into a shell variable:\n%s", list)
 	}
 }
 

@@ -163,8 +163,14 @@ func typeCommands(ctx context.Context, t *testing.T, rep *executor.Report, page 
 	}
 	var script strings.Builder
 	for _, s := range rep.Steps {
-		if s.Status != executor.Skipped {
+		switch {
+		case s.Status == executor.Skipped:
+		case s.Step.Each == nil:
 			script.WriteString(page[s.Step.ID] + "\n")
+		default:
+			for _, item := range s.Items {
+				script.WriteString(fillItem(page[s.Step.ID], s.Step.Each.As, item) + "\n")
+			}
 		}
 	}
 	text := strings.NewReplacer(fill...).Replace(script.String())
@@ -174,6 +180,19 @@ func typeCommands(ctx context.Context, t *testing.T, rep *executor.Report, page 
 	out, err := cmd.CombinedOutput()
 	t.Logf("typed:\n%s\nprinted:\n%s\nended: %v", text, out, err)
 	return ctx.Err()
+}
+
+// fillItem puts an item into the commands of a repeated step, as a person does
+// who reads "once for each".
+func fillItem(text, as string, item any) string {
+	fields, ok := item.(map[string]any)
+	if !ok {
+		return strings.ReplaceAll(text, "<"+as+">", fmt.Sprint(item))
+	}
+	for name, v := range fields {
+		text = strings.ReplaceAll(text, "<"+as+"."+name+">", fmt.Sprint(v))
+	}
+	return text
 }
 
 // stateOf returns every object that a runbook could have to do with, as YAML
