@@ -7,7 +7,11 @@ SOURCES := $(shell git ls-files -co --exclude-standard '*.go' '*.yaml' 'site/*' 
 
 .PHONY: all demo test check site bench clean
 
-all: $(BIN) site
+all: $(BIN) site .build/schema.json
+
+# schema.json is what editors check runbooks against as they are typed.
+.build/schema.json: $(BIN)
+	$(BIN) schema > $@
 
 $(BIN): $(SOURCES)
 	@mkdir -p .build

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -130,5 +131,28 @@ func list(t *testing.T, pattern string) []listed {
 			t.Fatalf("read go list: %v", err)
 		}
 		all = append(all, p)
+	}
+}
+
+// longest is where a file is split, unless there is a reason not to.
+const longest = 400
+
+func TestFileSize(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*.go").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	files := strings.Fields(string(out))
+	if len(files) < 50 {
+		t.Errorf("only %d Go files are listed", len(files))
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > longest && !strings.HasSuffix(name, "_test.go") {
+			t.Errorf("%s has %d lines, and %d is where to look again", name, n, longest)
+		}
 	}
 }
