@@ -130,6 +130,7 @@ type fixture struct {
 	journal *journal
 	opt     executor.Options
 	events  []string
+	told    int // of all events; not guarded, since they come one at a time
 }
 
 func setUp(t *testing.T, text string, objs ...*unstructured.Unstructured) *fixture {
@@ -144,6 +145,7 @@ func setUp(t *testing.T, text string, objs ...*unstructured.Unstructured) *fixtu
 	f := &fixture{cluster: c, journal: &journal{}, job: &executor.Job{Runbook: rb, Inputs: inputs,
 		Contexts: map[string]string{"local": "ctx"}, Clusters: map[string]executor.Cluster{"local": c}}}
 	f.opt = executor.Options{Journal: f.journal, ApproveAll: true, Now: time.Now, Events: func(e executor.Event) {
+		f.told++
 		if e.End != nil {
 			f.events = append(f.events, fmt.Sprintf("%s %s: %s", e.End.Step.ID, e.End.Status, e.End.Said))
 		}
@@ -469,6 +471,17 @@ func TestPlanStopsWhereTheRunWould(t *testing.T) {
 	rep := f.run(t)
 	if rep.Outcome != executor.OutcomeFailed || rep.Writes != 0 || rep.Why != "step guard: It is in use." {
 		t.Errorf("run: %s, %d writes, %s", rep.Outcome, rep.Writes, rep.Why)
+	}
+}
+
+func TestEventsComeOneAtATime(t *testing.T) {
+	objs := []*unstructured.Unstructured{demo()}
+	for i := range 200 {
+		objs = append(objs, configMap(fmt.Sprint("m", i)))
+	}
+	f := setUp(t, strings.Replace(clearBook, "timeout: 300ms", "timeout: 1m", 1), objs...)
+	if rep := f.run(t); rep.Writes != 200 || f.told < 200 {
+		t.Errorf("%d writes and %d events", rep.Writes, f.told)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"rutter/runbooks/expr"
@@ -21,7 +22,7 @@ type Options struct {
 	// starts, and the finally steps run in their reserved time. Canceling the
 	// context of Run ends those too.
 	Interrupt context.Context
-	// Events is told what happens, in order. It may be nil.
+	// Events is told what happens, in order and one at a time. It may be nil.
 	Events func(Event)
 	// Ask puts a question to a person. If it is nil, everything that is not
 	// approved beforehand is declined.
@@ -91,6 +92,7 @@ var errInterrupted = errors.New("interrupted")
 
 type runner struct {
 	job     *Job
+	telling sync.Mutex // events come from all that a step does at once
 	opt     Options
 	report  *Report
 	journal error // the first failure to record
@@ -106,6 +108,8 @@ func (e *stepError) Error() string { return "step " + e.step + ": " + e.err.Erro
 func (e *stepError) Unwrap() error { return e.err }
 
 func (r *runner) event(e Event) {
+	r.telling.Lock()
+	defer r.telling.Unlock()
 	if r.opt.Events != nil {
 		e.Time = r.opt.Now()
 		r.opt.Events(e)

@@ -71,7 +71,7 @@ func (s *session) install(ctx context.Context, role string) error {
 	crds := s.cfg.CRDs
 	if crds == nil {
 		for _, set := range s.drill.CRDs[role] {
-			more, err := s.crds(set)
+			more, err := definitions(s.cfg.Catalogue, s.drill, set)
 			if err != nil {
 				return err
 			}
@@ -85,10 +85,26 @@ func (s *session) install(ctx context.Context, role string) error {
 	return Install(ctx, s.cfg.Arenas[role], crds)
 }
 
-// crds reads a set from the nearest folder above the drill.
-func (s *session) crds(set string) ([]*unstructured.Unstructured, error) {
-	for _, name := range s.drill.CRDFile(set) {
-		text, err := fs.ReadFile(s.cfg.Catalogue, name)
+// Definitions reads the custom resource definitions of all sets that a drill
+// names, over all its roles.
+func Definitions(catalogue fs.FS, d *runbook.Drill) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	for _, sets := range d.CRDs {
+		for _, set := range sets {
+			crds, err := definitions(catalogue, d, set)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, crds...)
+		}
+	}
+	return all, nil
+}
+
+// definitions reads a set from the nearest folder above the drill.
+func definitions(catalogue fs.FS, d *runbook.Drill, set string) ([]*unstructured.Unstructured, error) {
+	for _, name := range d.CRDFile(set) {
+		text, err := fs.ReadFile(catalogue, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +32,9 @@ import (
 
 // TestDrillsAndParity does every drill twice: once the executor runs the
 // runbook, and once a shell runs the commands that stand on the built page.
-// The first must end as the drill says, and the second like the first.
+// The first must end as the drill says, and the second like the first. With
+// the custom resources in the folders of RUTTER_TEST_CRDS, which are stricter
+// than the project's own, the executor does them all once more.
 func TestDrillsAndParity(t *testing.T) {
 	t.Parallel()
 	env := &Env{Kinds: step.Builtin()}
@@ -42,12 +46,7 @@ func TestDrillsAndParity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Drills wait for most of their time, so that several cost little more
-	// than one. The other tests have clusters of their own.
-	pool := make(chan string, 3)
-	for _, name := range []string{"c", "d", "e"} {
-		pool <- name
-	}
+	var trials []trial
 	for _, rb := range all {
 		drills, err := drillsOf(runbooks.FS, rb, env)
 		if err != nil {
@@ -58,34 +57,114 @@ func TestDrillsAndParity(t *testing.T) {
 		}
 		page := commandsOf(t, tree, rb)
 		for _, d := range drills {
-			t.Run(d.Name, func(t *testing.T) {
-				t.Parallel()
-				name := <-pool
-				t.Cleanup(func() { pool <- name })
-				proveDrill(t, d, rb, page, name)
-			})
+			trials = append(trials, trial{d, rb, page})
 		}
+	}
+	// Two clusters share the drills; each further set has one to itself. They
+	// wait for most of their time, so that several cost little more than one.
+	own := make(chan trial, len(trials))
+	for _, tr := range trials {
+		own <- tr
+	}
+	close(own)
+	for _, name := range []string{"c", "d"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, name)
+			for tr := range own {
+				t.Run(tr.drill.Name, func(t *testing.T) {
+					crds, err := drill.Definitions(runbooks.FS, tr.drill)
+					if err != nil {
+						t.Fatal(err)
+					}
+					g.install(t, crds)
+					g.prove(t, tr)
+				})
+			}
+		})
+	}
+	for i, dir := range filepath.SplitList(os.Getenv("RUTTER_TEST_CRDS")) {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, string(rune('e'+i%2)))
+			crds, err := readCRDs(&Env{Dir: "."}, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.install(t, crds)
+			for _, tr := range trials {
+				t.Run(tr.drill.Name, func(t *testing.T) { g.drill(t, tr) })
+			}
+		})
 	}
 }
 
-// proveDrill does one drill both ways on one practice cluster.
-func proveDrill(t *testing.T, d *runbook.Drill, rb *runbook.Runbook, page map[string]string, name string) {
-	kubeconfig, kubeContext := kubetest.Cluster(t, name)
-	cluster, err := kube.New(kube.Config{Kubeconfig: kubeconfig, Context: kubeContext})
+// trial is a drill, its runbook, and the commands on the runbook's page.
+type trial struct {
+	drill   *runbook.Drill
+	runbook *runbook.Runbook
+	page    map[string]string
+}
+
+// ground is a practice cluster for drills, which keeps the custom resources
+// between them.
+type ground struct {
+	cluster   *kube.Cluster
+	installed map[string]bool
+}
+
+func newGround(t *testing.T, name string) *ground {
+	t.Helper()
+	return &ground{kubetest.Connect(t, name), map[string]bool{}}
+}
+
+// install adds custom resources that are not there yet.
+func (g *ground) install(t *testing.T, crds []*unstructured.Unstructured) {
+	t.Helper()
+	var missing []*unstructured.Unstructured
+	for _, crd := range crds {
+		if !g.installed[crd.GetName()] {
+			missing = append(missing, crd)
+			g.installed[crd.GetName()] = true
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	if err := drill.Install(t.Context(), g.cluster, missing); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// config makes the cluster that of all roles.
+func (g *ground) config(rb *runbook.Runbook) drill.Config {
+	cfg := drill.Config{Catalogue: runbooks.FS, CRDs: []*unstructured.Unstructured{}, Now: time.Now, Arenas: map[string]drill.Arena{}, Contexts: map[string]string{}}
+	for _, c := range rb.Clusters {
+		cfg.Arenas[c.Role], cfg.Contexts[c.Role] = arena{g.cluster}, g.cluster.Context()
+	}
+	return cfg
+}
+
+// drill does one drill by the executor.
+func (g *ground) drill(t *testing.T, tr trial) {
+	res, err := drill.Run(t.Context(), tr.drill, tr.runbook, g.config(tr.runbook))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(cluster.Close)
-	cfg := drill.Config{Catalogue: runbooks.FS, Now: time.Now, Arenas: map[string]drill.Arena{}, Contexts: map[string]string{}}
-	for _, c := range rb.Clusters {
-		cfg.Arenas[c.Role], cfg.Contexts[c.Role] = arena{cluster}, kubeContext
+	for _, f := range res.Failures {
+		t.Error(f)
 	}
+}
+
+// prove does one drill both ways.
+func (g *ground) prove(t *testing.T, tr trial) {
+	cfg := g.config(tr.runbook)
 	var byExecutor, byHand map[string]string
 	cfg.Inspect = func(ctx context.Context, _ *executor.Job) error {
-		byExecutor = stateOf(ctx, t, cluster)
+		byExecutor = stateOf(ctx, t, g.cluster)
 		return nil
 	}
-	res, err := drill.Run(t.Context(), d, rb, cfg)
+	res, err := drill.Run(t.Context(), tr.drill, tr.runbook, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +172,13 @@ func proveDrill(t *testing.T, d *runbook.Drill, rb *runbook.Runbook, page map[st
 		t.Errorf("by the executor: %s", f)
 	}
 	cfg.Perform = func(ctx context.Context, job *executor.Job, _ executor.Options) (*executor.Report, error) {
-		return res.Report, typeCommands(ctx, t, res.Report, page, job, kubeconfig)
+		return res.Report, typeCommands(ctx, t, res.Report, tr.page, job)
 	}
 	cfg.Inspect = func(ctx context.Context, _ *executor.Job) error {
-		byHand = stateOf(ctx, t, cluster)
+		byHand = stateOf(ctx, t, g.cluster)
 		return nil
 	}
-	hand, err := drill.Run(t.Context(), d, rb, cfg)
+	hand, err := drill.Run(t.Context(), tr.drill, tr.runbook, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +230,7 @@ func textOf(n *html.Node) string {
 // typeCommands does what a person does with the page: fills in the
 // placeholders, leaves out the steps whose condition does not hold, and types
 // the commands of the others into one shell, without stopping at an error.
-func typeCommands(ctx context.Context, t *testing.T, rep *executor.Report, page map[string]string, job *executor.Job, kubeconfig string) error {
+func typeCommands(ctx context.Context, t *testing.T, rep *executor.Report, page map[string]string, job *executor.Job) error {
 	t.Helper()
 	fill := []string{}
 	for role, c := range job.Contexts {
@@ -176,7 +255,7 @@ func typeCommands(ctx context.Context, t *testing.T, rep *executor.Report, page 
 	text := strings.NewReplacer(fill...).Replace(script.String())
 	cmd := exec.CommandContext(ctx, "sh")
 	cmd.Stdin = strings.NewReader(text)
-	cmd.Env = append(cmd.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Env = append(cmd.Environ(), "KUBECONFIG="+os.Getenv(kubetest.Env))
 	out, err := cmd.CombinedOutput()
 	t.Logf("typed:\n%s\nprinted:\n%s\nended: %v", text, out, err)
 	return ctx.Err()

@@ -22,6 +22,7 @@ type watcher struct {
 	started  time.Time
 	number   int
 	progress string
+	printed  time.Time // when progress was last printed as a line
 	drawn    bool
 }
 
@@ -48,7 +49,7 @@ func (w *watcher) event(e executor.Event) {
 }
 
 func (w *watcher) start(e *executor.StepStart, at time.Time) {
-	w.started, w.progress = at, ""
+	w.started, w.progress, w.printed = at, "", time.Time{}
 	s := e.Step
 	if s.Phase != "" {
 		w.linef("\n%s", w.paint(bold, s.Phase))
@@ -76,10 +77,24 @@ func (w *watcher) wait(text string) {
 		fmt.Fprint(w.w, "\r"+line)
 		return
 	}
-	if text != w.progress {
-		w.progress = text
+	// Elsewhere a thousand objects would be a line each: of those that begin
+	// alike, one now and then tells enough.
+	now := w.now()
+	if text != w.progress && (beginning(text) != beginning(w.progress) || now.Sub(w.printed) >= time.Second) {
+		w.progress, w.printed = text, now
 		w.linef("    … %s", printable(text))
 	}
+}
+
+// beginning is the first word of what is being waited for, numbers all alike.
+func beginning(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '#'
+		}
+		return r
+	}, word)
 }
 
 // clear wipes the line of what is being waited for.
