@@ -69,21 +69,23 @@ func TestRecordedStates(t *testing.T) {
 	if every {
 		versions = []string{"v1.0.3", "v1.2.0"}
 	}
-	c := kubetest.Connect(t, "e")
+	c := kubetest.Connect(t, "b")
 	for _, version := range versions {
-		for _, s := range recordedStates {
-			if every || s.always {
-				name := strings.Join([]string{version, s.dir, s.cluster, map[bool]string{true: "lost", false: "not lost"}[s.lost]}, "/")
-				t.Run(name, func(t *testing.T) { forget(t, c, version, s) })
+		t.Run(version, func(t *testing.T) {
+			define(t, c, version)
+			for _, s := range recordedStates {
+				if every || s.always {
+					name := s.dir + "/" + s.cluster + map[bool]string{true: "/lost"}[s.lost]
+					t.Run(name, func(t *testing.T) { forget(t, c, version, s) })
+				}
 			}
-		}
+		})
 	}
 }
 
-// peers tells, by the cluster that was recorded, whom it is to forget.
-var peers = map[string]string{"rome": "milan", "milan": "rome"}
-
-func forget(t *testing.T, c *kube.Cluster, version string, s recordedState) {
+// restore removes at the end of the test what was made since.
+func restore(t *testing.T, c *kube.Cluster) {
+	t.Helper()
 	before, err := c.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +97,13 @@ func forget(t *testing.T, c *kube.Cluster, version string, s recordedState) {
 			t.Errorf("clean up: %v", err)
 		}
 	})
+}
+
+// peers tells, by the cluster that was recorded, whom it is to forget.
+var peers = map[string]string{"rome": "milan", "milan": "rome"}
+
+func forget(t *testing.T, c *kube.Cluster, version string, s recordedState) {
+	restore(t, c)
 	load(t, c, version, s)
 	peer := peers[s.cluster]
 	others := versionsOf(t, c, func(o *unstructured.Unstructured) bool { return !names(o, peer) && stays(o) })
