@@ -145,9 +145,24 @@ func (g *ground) config(rb *runbook.Runbook) drill.Config {
 	return cfg
 }
 
-// drill does one drill by the executor.
+// drill does one drill by the executor, and once it is done, the runbook again,
+// which must find nothing to do.
 func (g *ground) drill(t *testing.T, tr trial) {
-	res, err := drill.Run(t.Context(), tr.drill, tr.runbook, g.config(tr.runbook))
+	cfg := g.config(tr.runbook)
+	cfg.Inspect = func(ctx context.Context, job *executor.Job) error {
+		if outcome := tr.drill.Expect.Outcome; outcome != "done" && outcome != "nothing to do" {
+			return nil
+		}
+		again, err := executor.Run(ctx, job, executor.Options{ApproveAll: true, Journal: drill.None{}, Now: time.Now})
+		if err != nil {
+			return err
+		}
+		if again.Outcome != executor.OutcomeNothing {
+			t.Errorf("a second run ends as %q with %d writes (%s), want nothing to do", again.Outcome, again.Writes, again.Why)
+		}
+		return nil
+	}
+	res, err := drill.Run(t.Context(), tr.drill, tr.runbook, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
