@@ -69,7 +69,7 @@ func TestRecordedStates(t *testing.T) {
 	if every {
 		versions = []string{"v1.0.3", "v1.2.0"}
 	}
-	c := kubetest.Connect(t, "b")
+	c := kubetest.Connect(t, "h")
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			define(t, c, version)

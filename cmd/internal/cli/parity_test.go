@@ -60,14 +60,14 @@ func TestDrillsAndParity(t *testing.T) {
 			trials = append(trials, trial{d, rb, page})
 		}
 	}
-	// Two clusters share the drills; each further set has one to itself. They
+	// Three clusters share the drills; each further set has one to itself. They
 	// wait for most of their time, so that several cost little more than one.
 	own := make(chan trial, len(trials))
 	for _, tr := range trials {
 		own <- tr
 	}
 	close(own)
-	for _, name := range []string{"c", "d"} {
+	for _, name := range []string{"c", "d", "g"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGround(t, name)
