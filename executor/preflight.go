@@ -125,7 +125,7 @@ func (c *Check) requirements(ctx context.Context, job *Job) {
 			}
 		} else if cluster, ok := job.Clusters[r.Cluster]; ok {
 			if _, err := cluster.Resolve(ctx, r.Resource); err != nil {
-				problem = fmt.Sprintf("%s (context %q): %s: %s", r.Cluster, job.Contexts[r.Cluster], r.Resource, err)
+				problem = fmt.Sprintf("%s (context %q): %s", r.Cluster, job.Contexts[r.Cluster], err)
 			}
 		}
 		switch {
