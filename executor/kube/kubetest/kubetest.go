@@ -24,7 +24,7 @@ import (
 )
 
 // Env names the variable with the kubeconfig of the practice clusters, whose
-// contexts are a to h.
+// contexts are a to k.
 const Env = "RUTTER_TEST_KUBECONFIG"
 
 // wipeTime bounds the cleaning of a cluster.
