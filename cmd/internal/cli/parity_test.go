@@ -60,7 +60,7 @@ func TestDrillsAndParity(t *testing.T) {
 			trials = append(trials, trial{d, rb, page})
 		}
 	}
-	// Four clusters share the drills; each further set has two to itself. They
+	// Four clusters share the drills; each further set has one to itself. They
 	// wait for most of their time, so that several cost little more than one.
 	own := make(chan trial, len(trials))
 	for _, tr := range trials {
@@ -88,21 +88,18 @@ func TestDrillsAndParity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		queue := make(chan trial, len(trials))
-		for _, tr := range trials {
-			queue <- tr
-		}
-		close(queue)
-		for _, name := range []string{string(rune('e' + i%2)), string(rune('j' + i%2))} {
-			t.Run(filepath.Base(dir)+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				g := newGround(t, name)
-				g.install(t, crds)
-				for tr := range queue {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			g := newGround(t, string(rune('e'+i%2)))
+			g.install(t, crds)
+			for _, tr := range trials {
+				// One that must stop at a guard makes no object that a stricter
+				// definition could refuse.
+				if tr.drill.Expect.Outcome == "done" || os.Getenv("RUTTER_EVERY_STATE") != "" {
 					t.Run(tr.drill.Name, func(t *testing.T) { g.drill(t, tr) })
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // Env names the variable with the kubeconfig of the practice clusters, whose
-// contexts are a to k.
+// contexts are a to i.
 const Env = "RUTTER_TEST_KUBECONFIG"
 
 // wipeTime bounds the cleaning of a cluster.
