@@ -474,6 +474,30 @@ func TestPlanStopsWhereTheRunWould(t *testing.T) {
 	}
 }
 
+// sameVersion answers a patch as the API server does that removes an object
+// with its last finalizer: with the version that the object had before.
+type sameVersion struct{ *cluster }
+
+func (c sameVersion) Do(ctx context.Context, w step.Write) (*unstructured.Unstructured, error) {
+	after, err := c.cluster.Do(ctx, w)
+	if after != nil && w.Before != nil {
+		after.SetResourceVersion(w.Before.GetResourceVersion())
+	}
+	return after, err
+}
+
+func TestFreeingIsAChange(t *testing.T) {
+	held := configMap("a", "x.io/guard")
+	f := setUp(t, strings.Split(clearBook, "steps:")[0]+"steps:\n- id: free\n  unfinalize: {resource: configmaps, namespace: '${inputs.ns}', finalizers: [x.io/guard]}\n", demo(), held)
+	if _, err := f.Do(context.Background(), step.Write{Ref: step.Ref{Resource: step.Resource{Plural: "configmaps"}, Namespace: "demo", Name: "a"}, Delete: &step.DeleteWrite{}}); err != nil {
+		t.Fatal(err)
+	}
+	f.job.Clusters["local"] = sameVersion{f.cluster}
+	if rep := f.run(t); rep.Outcome != executor.OutcomeDone || rep.Writes != 1 {
+		t.Errorf("got %s with %d writes, want done with 1", rep.Outcome, rep.Writes)
+	}
+}
+
 func TestEventsComeOneAtATime(t *testing.T) {
 	objs := []*unstructured.Unstructured{demo()}
 	for i := range 200 {

@@ -125,10 +125,16 @@ func (r *recorder) count(w step.Write, before, after *unstructured.Unstructured,
 	case IsUnknown(err):
 		r.unknown = append(r.unknown, string(w.Op())+" "+w.Ref.String())
 	case err != nil:
-	case w.Delete == nil && before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion():
+	case w.Delete == nil && before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion() && !freed(before, after):
 	default:
 		r.changed++
 	}
+}
+
+// freed reports whether a write took the last finalizer of an object that was
+// being deleted: the server then removes it and answers with its old version.
+func freed(before, after *unstructured.Unstructured) bool {
+	return before.GetDeletionTimestamp() != nil && len(before.GetFinalizers()) > 0 && len(after.GetFinalizers()) == 0
 }
 
 func (r *recorder) writes() int {
