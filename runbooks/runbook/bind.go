@@ -126,7 +126,7 @@ func (s *Step) With(vars expr.Vars, item any) expr.Vars {
 // condition returns a condition that is evaluated on vars and a result.
 func (s *Step) condition(n *yaml.Node, vars expr.Vars) step.Condition {
 	p := s.conditions[n]
-	cond := step.Condition{Source: p.Source(), Equals: equality(nil, p.Source())}
+	cond := step.Condition{Source: p.Source(), Equals: equality(p.Source())}
 	cond.Eval = func(ctx context.Context, result any) (bool, error) {
 		with := maps.Clone(vars)
 		with["result"] = result
@@ -146,7 +146,7 @@ func (s *Step) condition(n *yaml.Node, vars expr.Vars) step.Condition {
 // equalityRE is the form of condition that kubectl can wait for by itself.
 var equalityRE = regexp.MustCompile(`^result((?:\.[A-Za-z_][A-Za-z0-9_]*)+) == "([^"\\]*)"$`)
 
-func equality(_ *expr.Env, source string) *step.Equality {
+func equality(source string) *step.Equality {
 	m := equalityRE.FindStringSubmatch(source)
 	if m == nil {
 		return nil

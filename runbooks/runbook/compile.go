@@ -291,7 +291,7 @@ func (c *compiler) arguments(s *Step, at *place) {
 			return step.Condition{}
 		}
 		s.conditions[n] = p
-		return step.Condition{Source: p.Source(), Equals: equality(result.env, p.Source())}
+		return step.Condition{Source: p.Source(), Equals: equality(p.Source())}
 	}
 	before := len(*c.list)
 	s.page = b.action()
